@@ -19,10 +19,10 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
-# The released runtimes of the devices, OpenVINO, OpenCV, Paddle, the interpreter of .tflite files, and PyTorch for the extra that learns, in
-# .runtimes: what this machine has interpreters and compilers for.
+# The released runtimes of the devices, OpenVINO, onnxruntime-web, OpenCV, Paddle, the interpreter of .tflite files, and PyTorch for the
+# extra that learns, in .runtimes: what this machine has interpreters and compilers for.
 runtimes:
-	@none=1; for kind in ms nb nb_arm ov cv paddle litert learn; do tests/runtimes/setup_$$kind.sh .runtimes && none=0; done; exit $$none
+	@none=1; for kind in ms nb nb_arm ov web cv paddle litert learn; do tests/runtimes/setup_$$kind.sh .runtimes && none=0; done; exit $$none
 
 # MindSpore 2.7.1 and 2.0.0, 3 GB each: what it exports and computes, beside what is read here.
 mindspore: $(VENV)/.installed

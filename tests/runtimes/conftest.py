@@ -23,6 +23,7 @@ REASONS = {
     "pd213": ("Paddle-Lite 2.13rc0",),
     "pd212-arm64": ("pd212-arm64",),
     "openvino": ("openvino/bin/python",),
+    "web": ("web/node_modules",),
     "paddle33": ("paddle33/bin/python",),
     "paddle26": ("paddle26/bin/python",),
     "mindspore27": ("mindspore27/bin/python",),

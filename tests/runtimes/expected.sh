@@ -15,6 +15,7 @@ command -v qemu-aarch64-static >/dev/null && command -v aarch64-linux-gnu-g++ >/
   echo ms20-arm64
   [ -d "$(dirname "$0")/../../../shared/conformance/nb_arm64" ] && echo pd212-arm64
 }
+command -v node >/dev/null && command -v npm >/dev/null && echo web
 for candidate in python3 python3.13 python3.12 python3.11 python3.10; do
   "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo openvino opencv litert && break
 done
