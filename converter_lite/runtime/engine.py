@@ -147,9 +147,10 @@ def _load(model: bytes | str | Path, tensors: Mapping[str, NDArray[Any]], option
         if INT8_REWRITE_FAILED in str(error):
             options = options_of()
             options.add_session_config_entry("session.qdqisint8allowed", "1")
-            _log.warning(
-                "this onnxruntime loads int8 activations at opset 21 or newer only with session.qdqisint8allowed=1"
-            )
+            if isinstance(model, Path):  # parts of a network that are run here are nobody else's
+                _log.warning(
+                    "this onnxruntime loads int8 activations at opset 21 or newer only with session.qdqisint8allowed=1"
+                )
             return load(options)
         raise ModelError(f"onnxruntime cannot load the model: {_first_line(error)}") from error
 

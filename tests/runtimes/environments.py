@@ -50,7 +50,7 @@ def carry_out(name: str, program: str, manifest: Sequence[Mapping[str, Any]], fo
     Raises:
         RuntimeError: It does not end well.
     """
-    finish(interpreter(name), program, str(_stored(manifest, folder)), **variables)
+    finish(interpreter(name), program, str(stored(manifest, folder)), **variables)
 
 
 def survive(
@@ -64,7 +64,7 @@ def survive(
     Raises:
         RuntimeError: The program does not start.
     """
-    path = _stored(manifest, folder)
+    path = stored(manifest, folder)
     ended: dict[int, Child] = {}
     lines: list[str] = []
     first = 0
@@ -83,7 +83,8 @@ def survive(
     return ended, lines
 
 
-def _stored(manifest: Sequence[Mapping[str, Any]], folder: Path) -> Path:
+def stored(manifest: Sequence[Mapping[str, Any]], folder: Path) -> Path:
+    """The list of what a program shall run, as a file."""
     path = folder / "manifest.json"
     path.write_text(json.dumps(manifest))
     return path

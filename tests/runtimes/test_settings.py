@@ -104,6 +104,20 @@ g (float[1,3,16,16] x) => (float[1,8,16,16] y) {
 """Channels of very different size behind functions that no factor passes."""
 
 
+MOVED = """
+g (float[1,3,16,16] x) => (float[1,256,24] y) {
+    [first] a = Conv<pads=[1,1,1,1]>(x, w1, b1)
+    r = Reshape(a, rows)
+    t = Transpose<perm=[0,2,1]>(r)
+    m = Softmax(t)
+    s = Add(m, t)
+    [last] p = MatMul(s, w2)
+    y = Add(p, b2)
+}
+"""
+"""Integers that are moved before a layer in float reads them, at an operator set from which onnxruntime loads them otherwise."""
+
+
 EXPERTS = """
 g (float[1,12,32] x) => (float[1,12,2000] y) {
     [route] r = MatMul(x, wr)
@@ -271,6 +285,18 @@ MODELS: dict[str, tuple[str, int, tuple[int, ...], dict[str, Array]]] = {
         (1, 4000),
         _filters(512, 128),
     ),
+    "moved": (
+        MOVED,
+        21,
+        (1, 3, 16, 16),
+        {
+            "w1": normal(16, 3, 3, 3, seed=1) / 3,
+            "b1": normal(16, seed=2),
+            "rows": np.array([1, 16, 256]),
+            "w2": normal(16, 24, seed=3) / 4,
+            "b2": normal(24, seed=4),
+        },
+    ),
     "spikes": (
         SPIKES,
         17,
@@ -419,6 +445,12 @@ def test_short_columns_hold_in_the_runtime(setting: str, runtime: str, tally: Ta
     judge("experts", setting, runtime, tally, folder)
     if setting != "sixteen bits" and (written := next(folder.glob("out.*"), None)) is not None:
         assert written.stat().st_size < 0.7 * (folder / "model.onnx").stat().st_size
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("setting", ["full", "weights"])
+def test_integers_that_are_moved_hold_in_the_runtime(setting: str, runtime: str, tally: Tally, folder: Path) -> None:
+    judge("moved", setting, runtime, tally, folder)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)

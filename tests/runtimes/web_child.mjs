@@ -28,8 +28,8 @@ async function run({ model, feeds, outputs }) {
   for (const [index, feed] of feeds.entries()) {
     const given = Object.fromEntries(Object.entries(feed).map(([name, stored]) => [name, tensor(stored)]));
     const found = {};
-    for (const [name, { type, dims, data }] of Object.entries(await session.run(given))) {
-      const file = `${outputs[index]}.${name.replaceAll('/', '_')}`;
+    for (const [number, [name, { type, dims, data }]] of Object.entries(await session.run(given)).entries()) {
+      const file = `${outputs[index]}.${number}`;
       fs.writeFileSync(file, Buffer.from(data.buffer, data.byteOffset, data.byteLength));
       found[name] = { type, shape: dims, file };
     }

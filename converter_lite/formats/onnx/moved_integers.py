@@ -28,11 +28,12 @@ def quantize_moved(model: ir.Model) -> int:
     if g.opset(model) < NOTED_FROM:
         return 0
     graph, names, count = model.graph, g.Names(model.graph), 0
+    labels = {node.name or "" for node in g.all_nodes(graph)}
     for node in [node for node in graph if is_op(node, *MOVES)]:
         source = node.inputs[0]
         before = source.producer() if source is not None else None
         if before is not None and _is_dequantized_int8(before) and not _is_quantized(node.outputs[0]):
-            _add_pair(graph, node, before, names)
+            _add_pair(node, before, names, labels)
             count += 1
     return count
 
@@ -49,13 +50,14 @@ def _is_quantized(value: ir.Value) -> bool:
     return any(is_op(reader, "QuantizeLinear") for reader in consumers(value))
 
 
-def _add_pair(graph: ir.Graph, node: ir.Node, before: ir.Node, names: g.Names) -> None:
+def _add_pair(node: ir.Node, before: ir.Node, names: g.Names, labels: set[str]) -> None:
+    """Quantize and dequantize what ``node`` moves as ``before`` does; ``labels`` are the names of all nodes."""
     value, grid = node.outputs[0], before.inputs[1:]
     name = str(value.name)
-    quantize = ir.node("QuantizeLinear", [value, *grid], name=names.unique(f"{name}_quantize"))
+    quantize = ir.node("QuantizeLinear", [value, *grid], name=g.unique_among(f"{name}_quantize", labels))
     quantized = quantize.outputs[0]
     quantized.name, quantized.dtype, quantized.shape = names.unique(f"{name}_quantized"), ir.DataType.INT8, value.shape
-    dequantize = ir.node("DequantizeLinear", [quantized, *grid], name=names.unique(f"{name}_dequantize"))
+    dequantize = ir.node("DequantizeLinear", [quantized, *grid], name=g.unique_among(f"{name}_dequantize", labels))
     result = dequantize.outputs[0]
     result.dtype, result.shape = value.dtype or ir.DataType.FLOAT, value.shape
     value.replace_all_uses_with(result, replace_graph_outputs=True)
@@ -64,4 +66,5 @@ def _add_pair(graph: ir.Graph, node: ir.Node, before: ir.Node, names: g.Names) -
         value.name, result.name = names.unique(f"{name}_float"), name
     else:
         result.name = names.unique(f"{name}_dequantized")
-    graph.insert_after(node, [quantize, dequantize])
+    assert node.graph is not None
+    node.graph.insert_after(node, [quantize, dequantize])

@@ -11,7 +11,7 @@ import pytest
 from converter_lite.formats.onnx.moved_integers import quantize_moved
 from tests.cli.workshop import SUCCESS, changed, command, ini, write_bins
 from tests.runtimes.test_settings import FULL
-from tests.support import assert_applies, build, build_proto, normal, operators, optimized, random_feed, since
+from tests.support import assert_applies, build, build_proto, clone, normal, operators, optimized, random_feed, run
 
 PAIR = "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z)"
 
@@ -31,12 +31,14 @@ MOVES: dict[str, tuple[str, str, dict[str, list[int]]]] = {
 """What is done with ``d`` to get ``r``, the shape of that, and constants."""
 
 
-def moved(move: str, *, opset: int = 21, kind: type = np.int8, reader: str = "y = Mul(r, two)") -> ir.Model:
+def moved(
+    move: str, *, opset: int = 21, kind: type = np.int8, zero: int = 3, reader: str = "y = Mul(r, two)"
+) -> ir.Model:
     nodes, shape, integers = MOVES[move]
     graph = f"g (float[1,8,4,4] x) => (float{shape} y) {{ {PAIR} {nodes} {reader} }}"
     floats = {"s": np.float32(0.02), "two": np.float32(2), "k": np.float32(0.1)}
     constants: dict[str, Any] = {name: np.array(value) for name, value in integers.items()}
-    return build(graph, opset=opset, z=kind(3), **floats, **constants)
+    return build(graph, opset=opset, z=kind(zero), **floats, **constants)
 
 
 @pytest.mark.parametrize("reader", ["y = Mul(r, two)", "y = Identity(r)"])
@@ -44,7 +46,9 @@ def moved(move: str, *, opset: int = 21, kind: type = np.int8, reader: str = "y 
 def test_a_pair_behind_each_move_lets_onnxruntime_load_the_file(move: str, reader: str, tmp_path: Path) -> None:
     model = moved(move, reader=reader)
     times = operators(model).total() - 2 - ("Mul" in reader)
-    assert_applies(quantize_moved, model, times, random_feed(model))
+    feed, before = random_feed(model), clone(model)
+    assert_applies(quantize_moved, model, times, feed)
+    np.testing.assert_array_equal(run(model, feed)["y"], run(before, feed)["y"])
     assert optimized(model, tmp_path)
 
 
@@ -70,22 +74,48 @@ def test_others_stay_as_they_are(model: ir.Model) -> None:
     assert quantize_moved(model) == 0
 
 
-@since("onnxruntime", 1, 20, reason="has no QLinearMatMul at operator set 21")
-def test_a_file_for_arm_is_loaded_on_x86(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+NETWORKS = {
+    "moved, then read as floats": (
+        "[1,64,8]",
+        "a = Conv(x, w, b) r = Reshape(a, s) t = Transpose<perm = [0,2,1]>(r) m = Softmax(t) y = Add(m, t)",
+    ),
+    "moved to an output": ("[1,64,8]", "a = Conv(x, w, b) r = Reshape(a, s) y = Transpose<perm = [0,2,1]>(r)"),
+    "moved, then read as both": (
+        "[1,8,8,8]",
+        "a = Conv(x, w, b) c = Relu(a) r = MaxPool<kernel_shape = [3,3], pads = [1,1,1,1]>(c) m = Softmax(r) d = Conv(r, v, b) "
+        "y = Add(m, d)",
+    ),
+}
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("device", ["ARM", "X86", "NVGPU", "CPU"])
+def test_a_file_is_loaded_as_users_load_it(
+    device: str, network: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    graph = """g (float[1,3,8,8] x) => (float[1,64,6] y) {
-        a = Conv(x, w, b) r = Reshape(a, s) t = Transpose<perm = [0,2,1]>(r) m = Softmax(t) u = Add(m, t) y = MatMul(u, v) }"""
-    constants = {"w": normal(8, 3, 1, 1), "b": normal(8), "s": np.array([1, 8, 64]), "v": normal(8, 6)}
+    shape, nodes = NETWORKS[network]
+    constants = {"w": normal(8, 3, 1, 1), "b": normal(8), "s": np.array([1, 8, 64]), "v": normal(8, 8, 1, 1)}
+    graph = f"g (float[1,3,8,8] x) => (float{shape} y) {{ {nodes} }}"
     onnx.save(build_proto(graph, opset=21, ir_version=10, **constants), "model.onnx")
     write_bins(tmp_path / "bins", 16, (1, 8, 8, 3))
-    Path("quant.cfg").write_text(ini(changed(FULL, full_quant_param={"target_device": "ARM"})), encoding="utf-8")
+    Path("quant.cfg").write_text(ini(changed(FULL, full_quant_param={"target_device": device})), encoding="utf-8")
     outcome = command(
         "--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--saveType=ONNX", "--configFile=quant.cfg"
     )
     assert outcome.last_line == SUCCESS, outcome
+    assert "qdqisint8allowed" not in outcome.said
+    assert optimized(ir.load("out.onnx"), tmp_path)
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_int8_of_another_tool_is_loaded_as_users_load_it(
+    move: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ir.save(moved(move, zero=0), "model.onnx")
+    outcome = command("--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--saveType=ONNX")
+    assert outcome.last_line == SUCCESS, outcome
     written = ir.load("out.onnx")
-    assert [node.op_type for node in written.graph if node.op_type in ("Reshape", "Transpose")] == [
-        "Reshape",
-        "Transpose",
-    ]
+    assert operators(written)["QuantizeLinear"] > 1
     assert optimized(written, tmp_path)
