@@ -365,6 +365,43 @@ def gathers() -> Iterator[Case]:
     yield case("one_hot_axis", "OneHot", _whole((2, 3), 5), ints(5), (np.array([0.0, 1.0], np.float32),), axis=1)
 
 
+def labels() -> Iterator[Case]:
+    """An image operator behind what has NHWC axes by its label in the runtime only if all labels before it are known."""
+    turned, again = [helper.make_node("Transpose", [name], [f"{name}t"], perm=[0, 2, 1]) for name in "ab"]
+    fed = {"a": values((1, 4, 8)), "b": values((1, 4, 8), 1), "d": values((1, 8, 4), 2)}
+    either = helper.make_node("Less", ["d", "zero"], ["c"])
+    back = [
+        helper.make_node("Reshape", ["at", "long"], ["r"]),
+        helper.make_node("Transpose", ["r"], ["m"], perm=[0, 2, 1]),
+    ]
+    for name, nodes in {
+        "a_product_by_a_turned_one": [again, helper.make_node("MatMul", ["a", "bt"], ["m"])],
+        "a_product_of_a_turned_one": [turned, helper.make_node("MatMul", ["at", "b"], ["m"])],
+        "a_constant_times_a_turned_one": [turned, helper.make_node("MatMul", ["w", "at"], ["m"])],
+        "a_turned_one_times_a_constant": [turned, helper.make_node("MatMul", ["at", "v"], ["m"])],
+        "a_choice_of_a_turned_one": [turned, either, helper.make_node("Where", ["c", "at", "d"], ["m"])],
+        "a_choice_against_a_turned_one": [turned, either, helper.make_node("Where", ["c", "d", "at"], ["m"])],
+        "turned_twice": [turned, *back],
+        "moved": [helper.make_node("Transpose", ["a"], ["m"], perm=[2, 0, 1])],
+    }.items():
+        picture = [
+            helper.make_node("Reshape", ["m", "square"], ["s"]),
+            helper.make_node("Transpose", ["s"], ["p"], perm=[0, 3, 1, 2]),
+            helper.make_node("Conv", ["p", "filters"], ["y0"], name="conv"),
+        ]
+        constants = {
+            "w": values((1, 8, 8), 2),
+            "v": values((1, 4, 4), 2),
+            "zero": np.zeros(1, np.float32),
+            "long": np.array([1, 2, 16]),
+            "square": np.array([1, 4, -1, 2]),
+            "filters": values((3, 2, 2, 2), 3),
+        }
+        used = {key for node in (*nodes, *picture) for key in node.input}
+        given = [{key: array for key, array in arrays.items() if key in used} for arrays in (fed, constants)]
+        yield Case(f"conv_of_{name}", build([*nodes, *picture], *given), given[0])
+
+
 def normalizations() -> Iterator[Case]:
     x = values()
     four = [const((4,), i, 0.5, 1.5) for i in range(4)]
@@ -484,6 +521,7 @@ FAMILIES = (
     reductions,
     shapes,
     gathers,
+    labels,
     normalizations,
     resizes,
     grids,

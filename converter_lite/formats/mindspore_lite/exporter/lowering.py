@@ -27,6 +27,15 @@ from converter_lite.kernels.params import QuantParams
 from converter_lite.quantization.clamps import saturation_clamps
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 
+_TURNED: Perm = (0, 2, 1)
+"""The only order of three axes that changes the label: the runtime takes NHWC for NCHW then, and the other way round."""
+
+_LABELLED_BY_SECOND = frozenset({"MatMulFusion", "Where"})
+"""Operators whose result has the label of the second input, which of a product is computed; of all others, that of the first.
+
+Source: image operators behind each, run in the released 2.0.0 runtimes (x86-64 and ARM64).
+"""
+
 
 class Unsupported(Exception):
     """A node cannot be expressed; the text is the reason."""
@@ -190,7 +199,7 @@ class Lowering:
         """Add a node with several outputs, given as dimensions and types."""
         node_name = self._unique(name or (self._current.name if self._current else None) or op, op)
         params = list(quants) or [None] * len(outputs)
-        layout = self._format(inputs)
+        layout = self._format(op, inputs)
         indices = [
             self.tensor(MsTensor(f"{node_name}:{i}", kind, tuple(int(d) for d in dims), quant=quant, format=layout))
             for i, ((dims, kind), quant) in enumerate(zip(outputs, params, strict=True))
@@ -297,8 +306,10 @@ class Lowering:
         )
         if perm == pm.NHWC:
             self.ms.tensors[index].format = Format.NHWC
-        elif perm == pm.NCHW_FROM_NHWC or len(perm) == 3:
+        elif perm == pm.NCHW_FROM_NHWC:
             self.ms.tensors[index].format = Format.NCHW
+        elif perm == _TURNED:
+            self.ms.tensors[index].format = Format.NCHW if before.format == Format.NHWC else Format.NHWC
         return index
 
     def reshape(self, source: int, dims: Sequence[int]) -> int:
@@ -315,9 +326,13 @@ class Lowering:
     def _labelled(self, index: int) -> int:
         return self._move(self._move(index, pm.NCHW_FROM_NHWC), pm.NHWC)
 
-    def _format(self, inputs: Sequence[int]) -> Format | int:
-        """The label that the runtime gives to an output: that of the first input."""
-        return self.ms.tensors[inputs[0]].format if inputs else Format.NHWC
+    def _format(self, op: str, inputs: Sequence[int]) -> Format | int:
+        """The label that the runtime gives to an output; see :data:`_LABELLED_BY_SECOND`."""
+        if not inputs:
+            return Format.NHWC
+        first, *others = (self.ms.tensors[index] for index in inputs)
+        is_second = op in _LABELLED_BY_SECOND and not (op == "MatMulFusion" and others[0].is_constant)
+        return (others[0] if is_second else first).format
 
     def _transpose(self, value: ir.Value, source: int, perm: Perm) -> int:
         index = self.transpose(source, perm, name=f"{value.name}_transpose_{_digits(perm)}")
