@@ -13,6 +13,9 @@ from converter_lite.passes.rewrite import bypass, consumers, int_values, is_op, 
 ENDLESS = 2**31 - 1
 """End of a Slice that takes an axis to its end, whatever its size: int32's largest number, or more."""
 
+LENGTHS = 4
+"""The input of a recurrent layer that says how long each sequence is."""
+
 
 def remove_noops(model: ir.Model) -> int:
     """Remove nodes that change nothing.
@@ -27,11 +30,13 @@ def remove_noops(model: ir.Model) -> int:
     4. Transpose by the identity permutation;
     5. Reshape, Flatten, Squeeze, Unsqueeze, Expand into the shape that the input has; Pad by nothing;
     6. Slice that takes whole axes in steps of one (GhostNet);
-    7. Split whose other parts hold no element. Concat does not read such parts.
+    7. Split whose other parts hold no element. Concat does not read such parts;
+    8. the lengths that an LSTM, GRU or RNN reads, where all are that of the sequence (packed sequences of PyTorch).
 
     Kept: a node between two names of the model (graph input or constant to graph output, or two graph outputs).
     """
     left_out = sum(_leave_out_empty(node) for node in list(model.graph) if is_op(node, "Concat"))
+    left_out += sum(_forget_lengths(node) for node in model.graph if is_op(node, "LSTM", "GRU", "RNN"))
     return left_out + sum(_remove(node) for node in list(model.graph) if is_op(node, *_RULES))
 
 
@@ -61,6 +66,20 @@ def _leave_out_empty(node: ir.Node) -> bool:
     if not 0 < len(kept) < len(node.inputs):
         return False
     replace([node], ir.node("Concat", kept, attributes={"axis": int_attribute(node, "axis", 0)}))
+    return True
+
+
+def _forget_lengths(node: ir.Node) -> bool:
+    lengths, x = constant(input_at(node, LENGTHS)), node.inputs[0]
+    steps = x.shape[0] if x is not None and x.shape is not None else None
+    if (
+        lengths is None
+        or not isinstance(steps, int)
+        or not (lengths == steps).all()
+        or int_attribute(node, "layout", 0)
+    ):
+        return False
+    node.replace_input_with(LENGTHS, None)
     return True
 
 

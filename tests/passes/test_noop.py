@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from converter_lite.graph import find_nodes
+from converter_lite import graph as g
 from converter_lite.passes.noop import remove_noops
-from tests.support import assert_applies, assert_refuses, build, operators
+from tests.support import assert_applies, assert_refuses, build, normal, operators
 
 INDICES = {
     name: np.array([number])
@@ -47,7 +47,7 @@ def test_nodes_that_change_nothing_go(node: str) -> None:
     )
     assert_applies(remove_noops, model, 1)
     assert operators(model) == {"Relu": 1, "Neg": 1}
-    assert find_nodes(model.graph, "q") == [model.graph.node(0)]
+    assert g.find_nodes(model.graph, "q") == [model.graph.node(0)]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_graph_output_keeps_its_name() -> None:
 def test_a_node_behind_the_input_leaves_its_name_to_the_readers() -> None:
     model = build("g (float[3] x) => (float[3] y, float[3] z) { i = Identity(x) y = Relu(i) z = Neg(i) }")
     assert_applies(remove_noops, model, 1)
-    assert find_nodes(model.graph, "Identity_0") == list(model.graph)
+    assert g.find_nodes(model.graph, "Identity_0") == list(model.graph)
 
 
 def test_a_subgraph_reads_the_value_that_stays() -> None:
@@ -124,3 +124,17 @@ def test_a_subgraph_reads_the_value_that_stays() -> None:
 def test_nodes_that_change_something_or_name_an_output_stay(graph: str) -> None:
     model = build(graph, k=np.float32(0.5), s=np.array([2, 6]), e=np.array([2, 3]))
     assert_refuses(remove_noops, model)
+
+
+LAYER = "g (float[4,2,3] x) => (float[4,1,2,5] y) { y = GRU<hidden_size=5>(x, w, r, , lengths) }"
+WEIGHTS = {"w": normal(1, 15, 3), "r": normal(1, 15, 5)}
+
+
+def test_lengths_of_whole_sequences_are_not_read() -> None:
+    model = build(LAYER, opset=14, lengths=np.array([4, 4], np.int32), **WEIGHTS)
+    assert_applies(remove_noops, model, 1)
+    assert g.input_at(model.graph[-1], 4) is None
+
+
+def test_lengths_of_shorter_sequences_are_read() -> None:
+    assert_refuses(remove_noops, build(LAYER, opset=14, lengths=np.array([4, 3], np.int32), **WEIGHTS))
