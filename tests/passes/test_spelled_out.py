@@ -19,13 +19,13 @@ from converter_lite.passes.spelled_out.indexing import (
     spell_out_negative_indices,
     spell_out_padding,
     spell_out_reversal,
-    spell_out_scatter,
 )
 from converter_lite.passes.spelled_out.local_response import spell_out_local_response
 from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths, spell_out_sign
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
-from converter_lite.passes.spelled_out.recurrent import spell_out_peepholes, spell_out_recurrent
+from converter_lite.passes.spelled_out.recurrent import spell_out_forms, spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
+from converter_lite.passes.spelled_out.scattering import spell_out_put_elements, spell_out_scatter
 from tests.support import (
     assert_applies,
     assert_refuses,
@@ -85,6 +85,67 @@ def test_truth_values_are_not_picked_from_a_row() -> None:
 def test_places_that_are_computed_stay() -> None:
     text = "g (float[3,4] x, int64[2,1] places, float[2,4] u) => (float[3,4] y) { y = ScatterND(x, places, u) }"
     assert_refuses(spell_out_scatter, build(text))
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+@pytest.mark.parametrize(("axis", "most"), [(0, 4), (-1, 5)])
+def test_elements_are_put_into_a_row_of_all(axis: int, most: int, reduction: str) -> None:
+    text = "g (float[4,5] x, int64[2,3] i, float[2,3] u) => (float[4,5] y) "
+    text += f'{{ y = ScatterElements<axis={axis}, reduction="{reduction}">(x, i, u) }}'
+    model = build(text, opset=18)
+    rows = np.stack([np.random.default_rng(4).permutation(most)[:2] for _ in range(3)], axis=1)
+    columns = np.stack([np.random.default_rng(4).permutation(most)[:3] for _ in range(2)])
+    feed = {**random_feed(model), "i": columns if axis else rows}
+    assert_applies(spell_out_scatter, model, 1, feed)
+    assert operators(model)["ScatterND"] == 1
+
+
+def test_elements_are_added_twice_to_a_constant_place() -> None:
+    text = "g (float[2,5] x, float[2,2] u) => (float[2,5] y) { "
+    text += 'y = ScatterElements<axis=1, reduction="add">(x, i, u) }'
+    assert_applies(spell_out_scatter, build(text, i=np.array([[1, 1], [-1, 0]]), opset=18), 1)
+
+
+def test_rows_are_added_to_rows_where_one_number_says_where_to() -> None:
+    text = """g (float[4,3] x, int64[6,1] i, float[6,3] u) => (float[4,3] y) {
+        everywhere = Expand(i, size) y = ScatterElements<reduction="add">(x, everywhere, u) }"""
+    model = build(text, size=np.array([6, 3]), opset=18)
+    feed = {**random_feed(model), "i": np.array([[2], [0], [2], [3], [0], [2]])}
+    assert_applies(spell_out_scatter, model, 1, feed)
+    assert operators(model)["ScatterND"] == 1
+    (node,) = (node for node in model.graph if node.op_type == "ScatterND")
+    assert node.inputs[1] is not None and list(node.inputs[1].shape or ()) == [6, 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "attribute"),
+    [("float", '<reduction="max">'), ("bool", "")],
+    ids=["the largest", "truth values"],
+)
+def test_other_elements_stay_where_they_are_put(kind: str, attribute: str) -> None:
+    text = f"g ({kind}[2,5] x, int64[2,2] i, {kind}[2,2] u) => ({kind}[2,5] y) {{ y = ScatterElements{attribute}(x, i, u) }}"
+    assert_refuses(spell_out_scatter, build(text, opset=18))
+
+
+@pytest.mark.parametrize(
+    ("shape", "places", "many"),
+    [("4,3", "2,1", "2,3"), ("4,3", "2,2", "2"), ("5", "2,1", "2")],
+    ids=["rows", "elements", "elements of a row"],
+)
+@pytest.mark.parametrize("kind", ["float", "int64"])
+def test_what_is_put_is_added_to_zeros(shape: str, places: str, many: str, kind: str) -> None:
+    text = f"g ({kind}[{shape}] x, int64[{places}] i, {kind}[{many}] u) => ({kind}[{shape}] y) {{ y = ScatterND(x, i, u) }}"
+    model = build(text, opset=18)
+    feed = {**random_feed(model), "i": np.array([[2, 1], [0, 2]])[:, : int(places[-1])]}
+    assert_applies(spell_out_put_elements, model, 1 + (shape == "5"), feed)
+    adds = [node for node in model.graph if node.op_type == "ScatterND"]
+    assert [node.attributes["reduction"].as_string() for node in adds] == ["add", "add"]
+    assert operators(model)["Where"] == 1
+
+
+def test_nothing_is_added_where_the_operator_set_cannot() -> None:
+    text = "g (float[4,3] x, int64[2,1] i, float[2,3] u) => (float[4,3] y) { y = ScatterND(x, i, u) }"
+    assert_refuses(spell_out_put_elements, build(text, opset=13))
 
 
 @pytest.mark.parametrize(
@@ -330,7 +391,7 @@ def test_an_lstm_whose_cell_state_nobody_reads_stays() -> None:
     assert_refuses(spell_out_recurrent, build(text, opset=14, w=normal(1, 20, 6), r=normal(1, 20, 5)))
 
 
-@pytest.mark.parametrize("rule", [spell_out_recurrent, spell_out_peepholes])
+@pytest.mark.parametrize("rule", [spell_out_recurrent, spell_out_forms])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 def test_peepholes_are_written_out(rule: Callable[[ir.Model], int], direction: str) -> None:
     directions = 2 if direction == "bidirectional" else 1
@@ -338,6 +399,40 @@ def test_peepholes_are_written_out(rule: Callable[[ir.Model], int], direction: s
     text += f'{{ y, h, c = LSTM<hidden_size=5, direction="{direction}">(x, w, r, , , , , p) }}'
     weights = {"w": normal(directions, 20, 6), "r": normal(directions, 20, 5), "p": normal(directions, 15)}
     assert_applies(rule, build(text, opset=14, **weights), 1)
+
+
+ACTIVATED = [
+    ("RNN", 1, '["Relu"]', ""),
+    ("RNN", 1, '["LeakyRelu"]', ", activation_alpha=[0.3]"),
+    ("RNN", 1, '["Softsign"]', ""),
+    ("GRU", 3, '["HardSigmoid","Elu"]', ", activation_alpha=[0.15,0.7], activation_beta=[0.4]"),
+    ("LSTM", 4, '["HardSigmoid","Tanh","Relu"]', ""),
+]
+"""Operator, gates, activations of a direction, and their parameters."""
+
+
+@pytest.mark.parametrize("rule", [spell_out_recurrent, spell_out_forms])
+@pytest.mark.parametrize(("op_type", "gates", "names", "parameters"), ACTIVATED)
+def test_layers_with_other_activations_are_written_out(
+    rule: Callable[[ir.Model], int], op_type: str, gates: int, names: str, parameters: str
+) -> None:
+    text = "g (float[4,2,6] x) => (float[4,1,2,5] y) "
+    text += f"{{ y = {op_type}<hidden_size=5, activations={names}{parameters}>(x, w, r) }}"
+    model = build(text, opset=14, w=normal(1, gates * 5, 6), r=normal(1, gates * 5, 5))
+    assert_applies(rule, model, 1)
+    assert operators(model)[op_type] == 0
+
+
+def test_both_directions_have_activations_of_their_own() -> None:
+    text = "g (float[4,2,6] x) => (float[4,2,2,5] y) { y = RNN<hidden_size=5, "
+    text += 'direction="bidirectional", activations=["Relu","HardSigmoid"]>(x, w, r) }'
+    assert_applies(spell_out_forms, build(text, opset=14, w=normal(2, 5, 6), r=normal(2, 5, 5)), 1)
+
+
+def test_activations_that_are_no_operators_stay() -> None:
+    text = "g (float[4,2,6] x) => (float[4,1,2,5] y) "
+    text += '{ y = RNN<hidden_size=5, activations=["Affine"], activation_alpha=[0.5], activation_beta=[0.1]>(x, w, r) }'
+    assert_refuses(spell_out_recurrent, build(text, opset=14, w=normal(1, 5, 6), r=normal(1, 5, 5)))
 
 
 @pytest.mark.parametrize("steps", [64, 65])

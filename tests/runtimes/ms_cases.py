@@ -402,6 +402,42 @@ def labels() -> Iterator[Case]:
         yield Case(f"conv_of_{name}", build([*nodes, *picture], *given), given[0])
 
 
+def scatters() -> Iterator[Case]:
+    """To computed places, and what adds."""
+    nothing, twice = const((4, 3)), np.array([2, 0, 2])
+    for reduction in ("none", "add"):
+        said = {"reduction": reduction}
+        rows = (twice if reduction == "add" else np.array([2, 0, 3])).reshape(3, 1)
+        yield case(f"scatter_nd_{reduction}", "ScatterND", nothing, rows, values((3, 3), 1), **said)
+        places = np.array([[1, 2], [0, 0], [3, 1]])
+        yield case(f"scatter_nd_deep_{reduction}", "ScatterND", values((4, 3, 2)), places, values((3, 2), 1), **said)
+        picked = np.array([[1, 3], [0, 4]])
+        x, updates = values((2, 5)), values((2, 2), 1)
+        yield case(f"scatter_elements_{reduction}", "ScatterElements", x, picked, updates, axis=1, **said)
+        whole = np.array([[1, 0], [0, 5]])
+        yield case(f"scatter_whole_{reduction}", "ScatterND", _whole((2, 6), 9), whole, _whole((2,), 9), **said)
+    constant = (np.array([[1, 1], [-1, 0]]),)
+    yield case(
+        "scatter_elements_twice",
+        "ScatterElements",
+        values((2, 5)),
+        constant,
+        values((2, 2), 1),
+        axis=1,
+        reduction="add",
+    )
+    nodes = [
+        helper.make_node("Unsqueeze", ["to", "last"], ["column"]),
+        helper.make_node("Expand", ["column", "size"], ["everywhere"]),
+        helper.make_node("ScatterElements", ["nothing", "everywhere", "x"], ["first"], axis=0, reduction="add"),
+        helper.make_node("ScatterElements", ["nothing", "everywhere", "first"], ["second"], axis=0, reduction="add"),
+        helper.make_node("Sub", ["second", "nothing"], ["y0"]),
+    ]
+    constants = {"nothing": values((3, 4)), "last": np.array([1]), "size": np.array([3, 4])}
+    feed = {"x": values((3, 4), 1), "to": twice}
+    yield Case("scatter_rows_to_a_constant", build(nodes, feed, constants, opset=18), feed)
+
+
 def normalizations() -> Iterator[Case]:
     x = values()
     four = [const((4,), i, 0.5, 1.5) for i in range(4)]
@@ -522,6 +558,7 @@ FAMILIES = (
     shapes,
     gathers,
     labels,
+    scatters,
     normalizations,
     resizes,
     grids,

@@ -257,6 +257,7 @@ def indexing(c: Cases) -> None:
         c.add(f"Pad {mode} of rows", "Pad", (2, 4, 6), consts={1: ints(0, 0, 1, 1, 0, 2)}, mode=mode)
     c.add("ScatterND of rows", "ScatterND", (4, 5), (2, 5), consts={1: ints(2, 0).reshape(2, 1)})
     c.add("ScatterND of elements", "ScatterND", (4, 5), (2,), consts={1: ints(2, 0, -1, 3).reshape(2, 2)})
+    _scatters(c)
     c.add("OneHot", "OneHot", ints(1, 0, 3), consts={1: scalar(4, np.int64), 2: floats(0, 1)}, releases=NEW)
     nodes = [onnx.helper.make_node("TopK", ["x", "k"], ["y", "i"], name="top")]
     c.graph("TopK", nodes, {"x": c.data((3, 8))}, [c.constant("k", ints(3))], ["y"])
@@ -361,3 +362,32 @@ def repetitions() -> Cases:
     c.add("MatMul large constant batch", "MatMul", (8, 3, 4, 8), consts={1: (3, 8, 15)})
     c.add("MatMul large constant first", "MatMul", (8, 3, 15, 8), consts={0: (3, 16, 15)})
     return c
+
+
+def _scatters(c: Cases) -> None:
+    """To computed places, and what adds."""
+    twice, deep, picked = ints(2, 0, 2), ints(1, 2, 0, 0, 3, 1).reshape(3, 2), ints(1, 3, 0, 4).reshape(2, 2)
+    for reduction in ("none", "add"):
+        said: dict[str, Any] = {"reduction": reduction, "releases": NEW}
+        rows = (twice if reduction == "add" else ints(2, 0, 3)).reshape(3, 1)
+        c.add(f"ScatterND, {reduction}", "ScatterND", rows, (3, 3), consts={0: (4, 3)}, **said)
+        c.add(f"ScatterND of two axes, {reduction}", "ScatterND", (4, 3, 2), deep, (3, 2), **said)
+        c.add(f"ScatterElements, {reduction}", "ScatterElements", (2, 5), picked, (2, 2), axis=1, **said)
+        c.add(f"ScatterND of a row, {reduction}", "ScatterND", (5,), rows, (3,), **said)
+        whole = [c.rng.integers(0, 9, shape) for shape in ((2, 6), (2,))]
+        places = ints(1, 5, 0, 0).reshape(2, 2)
+        c.add(f"ScatterND of int64, {reduction}", "ScatterND", whole[0], places, whole[1], **said)
+    again = ints(1, 1, -1, 0).reshape(2, 2)
+    adds: dict[str, Any] = {"axis": 1, "reduction": "add", "releases": NEW}
+    c.add("ScatterElements, twice to one place", "ScatterElements", (2, 5), (2, 2), consts={1: again}, **adds)
+    nodes = [
+        onnx.helper.make_node("Unsqueeze", ["to", "last"], ["column"]),
+        onnx.helper.make_node("Expand", ["column", "size"], ["everywhere"]),
+        onnx.helper.make_node("ScatterElements", ["nothing", "everywhere", "x"], ["first"], axis=0, reduction="add"),
+        onnx.helper.make_node(
+            "ScatterElements", ["nothing", "everywhere", "first"], ["second"], axis=0, reduction="add"
+        ),
+    ]
+    constants = {"nothing": c.data((3, 4)), "last": ints(1), "size": ints(3, 4)}
+    stored = [c.constant(name, array) for name, array in constants.items()]
+    c.graph("ScatterElements to a constant", nodes, {"x": c.data((3, 4)), "to": twice}, stored, ["second"], NEW)

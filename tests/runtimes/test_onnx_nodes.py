@@ -25,7 +25,11 @@ pytestmark = pytest.mark.runtime
 TIES = {f"test_argmax_{kind}_example" for kind in ("no_keepdims", "keepdims", "negative_axis_keepdims")}
 """Of equal elements Paddle-Lite 2.12 takes the last one (docs/formats/paddle_nb.md)."""
 
-FED_INDICES = {"test_gather_negative_indices", "test_gather_elements_negative_indices"}
+FED_INDICES = {
+    "test_gather_negative_indices",
+    "test_gather_elements_negative_indices",
+    "test_scatter_elements_with_negative_indices",
+}
 """Negative indices that come as an input: runtimes do not know them, and the converter does not see them."""
 
 EDGES = {f"test_mod_float_edge_cases_fmod_0_float{bits}" for bits in (16, 32, 64)}

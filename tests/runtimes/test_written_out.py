@@ -201,6 +201,20 @@ CASES: dict[str, ir.Model] = {
     ),
     "an LSTM with peepholes": _peepholes(1),
     "an LSTM with peepholes both ways": _peepholes(2, ', direction="bidirectional"'),
+    "an RNN of Relu both ways": build(
+        """g (float[4,2,6] x) => (float[4,2,2,5] y) {
+            y = RNN<hidden_size=5, direction="bidirectional", activations=["Relu","Relu"]>(x, w, r) }""",
+        opset=14,
+        w=normal(2, 5, 6) / 2,
+        r=normal(2, 5, 5) / 2,
+    ),
+    "an LSTM of hard sigmoids": build(
+        """g (float[4,2,6] x) => (float[4,1,2,5] y) {
+            y = LSTM<hidden_size=5, activations=["HardSigmoid","Tanh","Softsign"]>(x, w, r) }""",
+        opset=14,
+        w=normal(1, 20, 6) / 2,
+        r=normal(1, 20, 5) / 2,
+    ),
 }
 
 

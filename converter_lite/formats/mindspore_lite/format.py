@@ -53,7 +53,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "GatherND",
             "GridSample",
             "If",
-            "LSTM with peepholes",
+            "LSTM of other forms",
             "Loop",
             "MaxPool of volumes",
             "ReduceLogSumExp",

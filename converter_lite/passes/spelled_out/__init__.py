@@ -37,7 +37,6 @@ from converter_lite.passes.spelled_out.indexing import (
     spell_out_negative_indices,
     spell_out_padding,
     spell_out_reversal,
-    spell_out_scatter,
 )
 from converter_lite.passes.spelled_out.local_response import spell_out_local_response
 from converter_lite.passes.spelled_out.logic import (
@@ -49,8 +48,9 @@ from converter_lite.passes.spelled_out.logic import (
 from converter_lite.passes.spelled_out.loops import spell_out_loops
 from converter_lite.passes.spelled_out.masks import spell_out_empty_rows, spell_out_infinite_equals
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
-from converter_lite.passes.spelled_out.recurrent import spell_out_peepholes, spell_out_recurrent
+from converter_lite.passes.spelled_out.recurrent import spell_out_forms, spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
+from converter_lite.passes.spelled_out.scattering import spell_out_put_elements, spell_out_scatter
 from converter_lite.passes.spelled_out.spectra import spell_out_dft, spell_out_stft
 from converter_lite.passes.spelled_out.triangles import spell_out_triangles
 from converter_lite.passes.spelled_out.trigonometry import spell_out_functions, spell_out_tan
@@ -80,7 +80,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "If": spell_out_choices,
         "IsNaN": spell_out_is_nan,
         "LRN": spell_out_local_response,
-        "LSTM with peepholes": spell_out_peepholes,
+        "LSTM of other forms": spell_out_forms,
         "Loop": spell_out_loops,
         "LogSoftmax": spell_out_log_softmax,
         "MatMul": spell_out_vector_products,
@@ -93,6 +93,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Round": spell_out_round,
         "STFT": spell_out_stft,
         "ScatterND": spell_out_scatter,
+        "ScatterND to computed places": spell_out_put_elements,
         "Selu": spell_out_selu,
         "Sign": spell_out_sign,
         "Softmax": spell_out_empty_rows,

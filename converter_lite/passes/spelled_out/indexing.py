@@ -1,4 +1,4 @@
-"""Picking and putting by index."""
+"""Picking by index."""
 
 from __future__ import annotations
 
@@ -12,44 +12,6 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 from converter_lite.passes.rewrite import is_op, replace
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
-
-
-def spell_out_scatter(model: ir.Model) -> int:
-    """Replace a ScatterND or ScatterElements to constant places by Concat and Gather.
-
-    ::
-
-        data (d0, .., rest), updates    rows of both, one below the other ─ Gather(rows in the order of the result) ─ y
-
-    Refused: unknown sizes, places that are not constant or come twice, and a reduction.
-    """
-    return sum(_scatter(model.graph, node) for node in list(model.graph) if is_op(node, "ScatterND", "ScatterElements"))
-
-
-def _scatter(graph: ir.Graph, node: ir.Node) -> bool:
-    data, updates = node.inputs[0], node.inputs[2]
-    shape, places = g.static_shape(data), g.constant(node.inputs[1])
-    reduction = g.attribute(node, "reduction", "none")
-    if data is None or updates is None or shape is None or places is None or reduction not in ("none", b"none"):
-        return False
-    if node.op_type == "ScatterElements":
-        places = _coordinates(places, g.int_attribute(node, "axis", 0))
-    depth = places.shape[-1]
-    rows, rest = math.prod(shape[:depth]), shape[depth:]
-    picked = np.ravel_multi_index(
-        tuple(np.moveaxis(places.astype(np.int64), -1, 0)), shape[:depth], mode="wrap"
-    ).ravel()
-    if len(np.unique(picked)) != len(picked):
-        return False
-    order = np.arange(rows)
-    order[picked] = rows + np.arange(len(picked))
-    stacked = [reshaped(graph, node, value, (count, *rest)) for value, count in ((data, rows), (updates, len(picked)))]
-    joined = insert(graph, node, "Concat", stacked, (rows + len(picked), *rest), axis=0)
-    index = g.add_initializer(graph, f"{node.name}_rows", order)
-    chosen = insert(graph, node, "Gather", [joined, index], (rows, *rest), axis=0)
-    target = g.add_initializer(graph, f"{node.name}_shape", np.array(shape, np.int64))
-    replace([node], ir.node("Reshape", [chosen, target]))
-    return True
 
 
 def spell_out_reversal(model: ir.Model) -> int:
@@ -73,7 +35,7 @@ def _reversal(graph: ir.Graph, node: ir.Node) -> bool:
     return True
 
 
-def _coordinates(places: NDArray[np.generic], axis: int) -> NDArray[np.int64]:
+def coordinates(places: NDArray[np.generic], axis: int) -> NDArray[np.int64]:
     """Whole coordinates of elements of which ``places`` gives one axis; shape ``(*places.shape, rank)``."""
     grid = np.stack(np.meshgrid(*map(np.arange, places.shape), indexing="ij"), axis=-1)
     grid[..., axis] = places
@@ -113,23 +75,26 @@ def _gather_elements(graph: ir.Graph, node: ir.Node) -> bool:
     if data is None or picks is None or not shape or wanted is None or data.dtype is ir.DataType.BOOL:
         return False
     axis = g.int_attribute(node, "axis", 0) % len(shape)
-    strides = [math.prod(shape[place + 1 :]) for place in range(len(shape))]
-    others = _coordinates(np.zeros(wanted, np.int64), axis) @ np.array(strides, np.int64)
-    found = g.constant(picks)
-    if found is not None:
-        signed = found.astype(np.int64)
-        whole = np.where(signed < 0, signed + shape[axis], signed) * strides[axis] + others
-        index = g.add_initializer(graph, f"{node.name}_elements", whole)
-    else:
-        index = _whole_index(graph, node, picks, strides[axis], others)
+    index = whole_index(graph, node, picks, shape, axis)
     row = reshaped(graph, node, data, (math.prod(shape),))
     replace([node], ir.node("Gather", [row, index], attributes={"axis": 0}))
     return True
 
 
-def _whole_index(graph: ir.Graph, node: ir.Node, picks: ir.Value, stride: int, others: NDArray[np.int64]) -> ir.Value:
+def whole_index(graph: ir.Graph, node: ir.Node, picks: ir.Value, shape: tuple[int, ...], axis: int) -> ir.Value:
+    """Places in a row of all elements of a tensor, of which ``picks`` gives one axis and has the others."""
+    strides = [math.prod(shape[place + 1 :]) for place in range(len(shape))]
+    others = coordinates(np.zeros(g.static_shape(picks) or (), np.int64), axis) @ np.array(strides, np.int64)
+    found = g.constant(picks)
+    if found is not None:
+        signed = found.astype(np.int64)
+        whole = np.where(signed < 0, signed + shape[axis], signed) * strides[axis] + others
+        return g.add_initializer(graph, f"{node.name}_elements", whole.astype(found.dtype))
     assert picks.dtype is not None
-    for op_type, operand, needed in (("Mul", np.array(stride), stride != 1), ("Add", others, others.any())):
+    for op_type, operand, needed in (
+        ("Mul", np.array(strides[axis]), strides[axis] != 1),
+        ("Add", others, others.any()),
+    ):
         if needed:
             stored = g.add_initializer(graph, f"{node.name}_{op_type.lower()}", operand.astype(picks.dtype.numpy()))
             made = insert(graph, node, op_type, [picks, stored], others.shape)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -19,6 +21,19 @@ MOST_STEPS = 64
 ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 """What ``activations`` is where it is not given, for one direction."""
 
+FUNCTIONS: dict[str, tuple[str, float | None, float | None]] = {
+    "elu": ("Elu", 1.0, None),
+    "hardsigmoid": ("HardSigmoid", 0.2, 0.5),
+    "leakyrelu": ("LeakyRelu", 0.01, None),
+    "relu": ("Relu", None, None),
+    "sigmoid": ("Sigmoid", None, None),
+    "softplus": ("Softplus", None, None),
+    "softsign": ("Softsign", None, None),
+    "tanh": ("Tanh", None, None),
+    "thresholdedrelu": ("ThresholdedRelu", 1.0, None),
+}
+"""Name in ``activations``, in small letters -> operator, and what ``alpha`` and ``beta`` are where they are not given."""
+
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 PEEPHOLES = 7
@@ -29,18 +44,19 @@ def spell_out_recurrent(model: ir.Model) -> int:
     """Write out layers step by step where a runtime lacks a variant, and name no activations that are the usual ones.
 
     Written out: every RNN, a layer that runs backwards only, an LSTM whose cell state is read or that has peepholes, a GRU that
-    resets before the product (``linear_before_reset=0``), with at most :data:`MOST_STEPS` steps.
+    resets before the product (``linear_before_reset=0``), other activations, with at most :data:`MOST_STEPS` steps.
 
-    Refused: unknown sizes, weights that are not constant, sequence lengths, clipping, other activations and layouts.
+    Refused: unknown sizes, weights that are not constant, sequence lengths, clipping, other layouts, and activations that are no
+    operators.
     """
     nodes = [node for node in model.graph if is_op(node, *GATES)]
     return sum(_plain(node) + (_is_needed(node) and _written_out(model.graph, node)) for node in nodes)
 
 
-def spell_out_peepholes(model: ir.Model) -> int:
-    """Write out LSTMs with peepholes only, as :func:`spell_out_recurrent` does."""
-    nodes = [node for node in model.graph if is_op(node, "LSTM") and g.input_at(node, PEEPHOLES) is not None]
-    return sum(_plain(node) + _written_out(model.graph, node) for node in nodes)
+def spell_out_forms(model: ir.Model) -> int:
+    """Write out LSTMs with peepholes, and layers with other activations, as :func:`spell_out_recurrent` does."""
+    nodes = [node for node in model.graph if is_op(node, *GATES)]
+    return sum(_plain(node) + (_has_other_form(node) and _written_out(model.graph, node)) for node in nodes)
 
 
 def _plain(node: ir.Node) -> bool:
@@ -61,8 +77,11 @@ def _is_needed(node: ir.Node) -> bool:
     cell = node.outputs[2] if len(node.outputs) > 2 else None
     resets_before = node.op_type == "GRU" and not g.int_attribute(node, "linear_before_reset", 0)
     is_read = cell is not None and _is_read(cell)
-    has_peepholes = g.input_at(node, PEEPHOLES) is not None
-    return node.op_type == "RNN" or _direction(node) == "reverse" or resets_before or is_read or has_peepholes
+    return node.op_type == "RNN" or _direction(node) == "reverse" or resets_before or is_read or _has_other_form(node)
+
+
+def _has_other_form(node: ir.Node) -> bool:
+    return g.input_at(node, PEEPHOLES) is not None or "activations" in node.attributes
 
 
 def _is_read(value: ir.Value) -> bool:
@@ -71,6 +90,9 @@ def _is_read(value: ir.Value) -> bool:
 
 States = tuple[ir.Value, ir.Value]
 """State and cell state, each ``(batch, hidden)``."""
+
+_Function = tuple[str, dict[str, Any]]
+"""An operator and its attributes."""
 
 Step = Callable[[ir.Value, ir.Value, ir.Value], States]
 """From what the input gives to the gates ``(batch, gates * hidden)``, and the states, to the next states."""
@@ -86,6 +108,7 @@ class _Layer:
         recurrent: ``(directions, gates * hidden, hidden)``.
         biases: ``(directions, 2 * gates * hidden)``: of the input, then of the state.
         peepholes: ``(directions, 3 * hidden)``: of the gates for input, output and forgetting; ``None`` without.
+        functions: Operator and attributes of each activation of all directions, in ONNX' order.
         sizes: Steps, batch, hidden.
     """
 
@@ -96,6 +119,7 @@ class _Layer:
     recurrent: NDArray[np.float32]
     biases: NDArray[np.float32]
     peepholes: NDArray[np.float32] | None
+    functions: list[_Function]
     sizes: tuple[int, int, int]
 
     def put(
@@ -106,6 +130,11 @@ class _Layer:
 
     def constant(self, name: str, array: NDArray[np.generic]) -> ir.Value:
         return g.add_initializer(self.graph, f"{self.node.name}_{name}", array)
+
+    def activated(self, value: ir.Value, number: int, place: int) -> ir.Value:
+        """An activation of a direction: of the gates, then of what they let through, then of an LSTM's cell state."""
+        op_type, attributes = self.functions[number * len(ACTIVATIONS[self.node.op_type]) + place]
+        return self.put(op_type, value, **attributes)
 
     def parts(self, value: ir.Value, count: int) -> list[ir.Value]:
         """Equal parts along axis 1."""
@@ -120,10 +149,10 @@ class _Layer:
 def _layer(graph: ir.Graph, node: ir.Node) -> _Layer | None:
     x, shape = node.inputs[0], g.static_shape(node.inputs[0])
     arrays = [g.constant(g.input_at(node, place)) for place in (1, 2, 3, PEEPHOLES)]
-    others = {"clip", "activations", "activation_alpha", "activation_beta"} & set(node.attributes)
-    if x is None or shape is None or shape[0] > MOST_STEPS or others or g.int_attribute(node, "layout", 0):
+    functions = _functions(node)
+    if x is None or shape is None or shape[0] > MOST_STEPS or functions is None or g.int_attribute(node, "layout", 0):
         return None
-    if g.input_at(node, 4) is not None or g.int_attribute(node, "input_forget", 0):
+    if "clip" in node.attributes or g.input_at(node, 4) is not None or g.int_attribute(node, "input_forget", 0):
         return None
     weights, recurrent, biases, peepholes = arrays
     if weights is None or recurrent is None or (biases is None and g.input_at(node, 3) is not None):
@@ -132,7 +161,30 @@ def _layer(graph: ir.Graph, node: ir.Node) -> _Layer | None:
         return None
     if biases is None:
         biases = np.zeros((len(weights), 2 * weights.shape[1]), np.float32)
-    return _Layer(graph, node, x, weights, recurrent, biases, peepholes, (shape[0], shape[1], recurrent.shape[2]))
+    return _Layer(
+        graph, node, x, weights, recurrent, biases, peepholes, functions, (shape[0], shape[1], recurrent.shape[2])
+    )
+
+
+def _functions(node: ir.Node) -> list[_Function] | None:
+    """Activations of all directions; ``None`` where one is no operator. Those that have parameters take them in their order."""
+    given = node.attributes.get("activations")
+    usual = ACTIVATIONS[node.op_type] * (2 if _direction(node) == "bidirectional" else 1)
+    names = usual if given is None else [str(name) for name in given.as_strings()]
+    alphas, betas = (iter(floats) for floats in map(partial(_floats, node), ("activation_alpha", "activation_beta")))
+    found: list[_Function] = []
+    for name in names:
+        if name.lower() not in FUNCTIONS:
+            return None
+        op_type, alpha, beta = FUNCTIONS[name.lower()]
+        attributes = {} if alpha is None else {"alpha": next(alphas, alpha)}
+        found.append((op_type, attributes if beta is None else {**attributes, "beta": next(betas, beta)}))
+    return found if len(found) == len(usual) else None
+
+
+def _floats(node: ir.Node, name: str) -> list[float]:
+    attribute = node.attributes.get(name)
+    return [] if attribute is None else [float(number) for number in attribute.as_floats()]
 
 
 def _written_out(graph: ir.Graph, node: ir.Node) -> bool:
@@ -214,7 +266,7 @@ def _rnn(layer: _Layer, number: int) -> Step:
 
     def advance(row: ir.Value, state: ir.Value, cell: ir.Value) -> States:
         product = layer.put("MatMul", state, matrix, shape=(batch, hidden))
-        return layer.put("Tanh", layer.put("Add", row, product)), cell
+        return layer.activated(layer.put("Add", row, product), number, 0), cell
 
     return advance
 
@@ -230,14 +282,14 @@ def _lstm(layer: _Layer, number: int) -> Step:
         total = gates[gate]
         if factors:
             total = layer.put("Add", total, layer.put("Mul", cell, factors[gate]))
-        return layer.put("Sigmoid", total)
+        return layer.activated(total, number, 0)
 
     def advance(row: ir.Value, state: ir.Value, cell: ir.Value) -> States:
         product = layer.put("MatMul", state, matrix, shape=(batch, 4 * hidden))
         gates = layer.parts(layer.put("Add", row, product, shape=(batch, 4 * hidden)), 4)
-        new = layer.put("Mul", opened(gates, 0, cell), layer.put("Tanh", gates[3]))
+        new = layer.put("Mul", opened(gates, 0, cell), layer.activated(gates[3], number, 1))
         cell = layer.put("Add", layer.put("Mul", opened(gates, 2, cell), cell), new)
-        return layer.put("Mul", opened(gates, 1, cell), layer.put("Tanh", cell)), cell
+        return layer.put("Mul", opened(gates, 1, cell), layer.activated(cell, number, 2)), cell
 
     return advance
 
@@ -255,12 +307,12 @@ def _gru(layer: _Layer, number: int, late: NDArray[np.float32]) -> Step:
         own = layer.parts(row, 3)
         product = layer.put("MatMul", state, of_gates, shape=(batch, 2 * hidden))
         sums = (layer.put("Add", *pair) for pair in zip(own[:2], layer.parts(product, 2), strict=True))
-        update, reset = (layer.put("Sigmoid", gate) for gate in sums)
+        update, reset = (layer.activated(gate, number, 0) for gate in sums)
         if bias is not None:
             inner = layer.put("Mul", reset, layer.put("Add", layer.put("MatMul", state, of_hidden), bias))
         else:
             inner = layer.put("MatMul", layer.put("Mul", reset, state), of_hidden)
-        new = layer.put("Tanh", layer.put("Add", own[2], inner))
+        new = layer.activated(layer.put("Add", own[2], inner), number, 1)
         return layer.put("Add", new, layer.put("Mul", update, layer.put("Sub", state, new))), cell
 
     return advance

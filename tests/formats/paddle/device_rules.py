@@ -52,7 +52,9 @@ ATTRIBUTES: dict[str, str] = {
     **dict.fromkeys(("equal", "not_equal", "less_than", "less_equal", "greater_than", "greater_equal"), _COMPARE),
     **{f"logical_{kind}": "" for kind in ("and", "or", "not", "xor")},
     **dict.fromkeys(("relu", "sigmoid", "tanh", "exp", "log", "abs", "floor", "reciprocal", "sqrt", "square"), ""),
-    **dict.fromkeys(("sin", "cos", "erf", "assign", "shape", "gather_nd", "where", "where_index"), ""),
+    **dict.fromkeys(
+        ("sin", "cos", "erf", "assign", "shape", "gather_nd", "scatter_nd_add", "where", "where_index"), ""
+    ),
     **dict.fromkeys(("relu6", "thresholded_relu", "mish"), "threshold:f"),
     **dict.fromkeys(("leaky_relu", "elu"), "alpha:f"),
     "clip": "min:f max:f",

@@ -1,4 +1,4 @@
-"""Operators that pick elements by index."""
+"""Operators that pick elements by index, or put them there."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from converter_lite.graph import constant, int_attribute, is_constant
 
 _MAX_PICKS = 1 << 20
 """Indices up to which GatherElements is written out; each takes four bytes per axis."""
+
+_SCATTERS = {"none": "ScatterNdUpdate", "add": "TensorScatterAdd"}
+"""Reduction of a ScatterND -> operator."""
 
 _MAX_ONE_HOT = 4096
 """Classes up to which OneHot is a look-up in a table of classes x classes."""
@@ -59,6 +62,17 @@ def _gather_nd(ctx: Lowering, node: ir.Node) -> None:
     ctx.bind(out, ctx.emit("GatherNd", inputs, ctx.shape(out), dtype=ctx.dtype(out)))
 
 
+def _scatter_nd(ctx: Lowering, node: ir.Node) -> None:
+    data, places, updates = (required(node, place) for place in range(3))
+    given = node.attributes.get("reduction")
+    reduction = "none" if given is None else given.as_string()
+    if reduction not in _SCATTERS:
+        raise Unsupported(f"reduction={reduction}")
+    out, depth = node.outputs[0], ctx.shape(places)[-1]
+    inputs = [ctx.use(data), _positive(ctx, places, ctx.shape(data)[:depth]), ctx.use(updates)]
+    ctx.bind(out, ctx.emit(_SCATTERS[reduction], inputs, ctx.shape(out), dtype=ctx.dtype(out)))
+
+
 def _one_hot(ctx: Lowering, node: ir.Node) -> None:
     """A look-up in a table that holds the encoded row of every class."""
     picks, out = required(node, 0), node.outputs[0]
@@ -97,5 +111,6 @@ TABLE: dict[str, Lower] = {
     "Gather": _gather,
     "GatherND": _gather_nd,
     "GatherElements": _gather_elements,
+    "ScatterND": _scatter_nd,
     "OneHot": _one_hot,
 }

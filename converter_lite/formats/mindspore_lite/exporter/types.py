@@ -14,7 +14,7 @@ _MOVED = {
     ir.DataType.INT16: _SAME_ORDER | {"Gather"},
 }
 
-_MISSING = {ir.DataType.BOOL: frozenset({"Split"})}
+_MISSING = {ir.DataType.BOOL: frozenset({"ScatterND", "Split"})}
 
 COPIED = frozenset({ir.DataType.INT8, ir.DataType.UINT8})
 """Types that no kernel copies as they are."""

@@ -262,6 +262,14 @@ def _gather_nd(ctx: Importer, node: MsNode) -> None:
     ctx.bind(node.outputs[0], ctx.add("GatherND", [ctx.value(node.inputs[0]), indices]))
 
 
+def _scatter_nd(ctx: Importer, node: MsNode) -> None:
+    """Results are put at indices, or added to what is there."""
+    data, index, updates = node.inputs
+    places = ctx.as_int64(index, "indices", shape=ctx.ms.tensors[index].dims)
+    attributes = {"reduction": "add"} if node.op == "TensorScatterAdd" else {}
+    ctx.bind(node.outputs[0], ctx.add("ScatterND", [ctx.value(data), places, ctx.value(updates)], **attributes))
+
+
 def _shape(ctx: Importer, node: MsNode) -> None:
     value = ctx.add("Shape", [ctx.value(node.inputs[0])])
     ctx.bind(node.outputs[0], ctx.add("Cast", [value], name=f"{node.name}_int32", to=_INT32))
@@ -309,6 +317,8 @@ TABLE: dict[str, ImportNode] = {
     "Gather": _gather,
     "LSTM": _lstm,
     "GatherNd": _gather_nd,
+    "ScatterNdUpdate": _scatter_nd,
+    "TensorScatterAdd": _scatter_nd,
     "Shape": _shape,
     "Fill": _fill,
     "ConstantOfShape": _constant_of_shape,

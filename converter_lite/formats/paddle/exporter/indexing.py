@@ -1,4 +1,4 @@
-"""Picking by index: Gather, GatherND, OneHot, TopK, ArgMax, CumSum."""
+"""Picking by index, and adding there: Gather, GatherND, ScatterND, OneHot, TopK, ArgMax, CumSum."""
 
 from __future__ import annotations
 
@@ -137,6 +137,15 @@ def _gather_nd(lowering: Lowering, node: ir.Node) -> None:
     lowering.emit("gather_nd", inputs, {"Out": [lowering.result(node.outputs[0])]}, {})
 
 
+def _scatter_nd(lowering: Lowering, node: ir.Node) -> None:
+    reduction = node.attributes.get("reduction")
+    if reduction is None or reduction.as_string() != "add":
+        raise Unsupported("ScatterND that adds nothing" if reduction is None else f"reduction={reduction.as_string()}")
+    (data, places, updates), result = node.inputs[:3], lowering.result(node.outputs[0])
+    inputs = {"X": [lowering.tensor(data)], "Index": [_int64(lowering, places)], "Updates": [lowering.tensor(updates)]}
+    lowering.emit("scatter_nd_add", inputs, {"Out": [result]}, {}, alias=f"{dtype_name(data)}_int64")
+
+
 def _one_hot(lowering: Lowering, node: ir.Node) -> None:
     depth = integers(node.inputs[1])
     levels = g.constant(node.inputs[2])
@@ -234,6 +243,7 @@ def _cum_sum(lowering: Lowering, node: ir.Node) -> None:
 HANDLERS: dict[str, Handler] = {
     "Gather": _gather,
     "GatherND": _gather_nd,
+    "ScatterND": _scatter_nd,
     "OneHot": _one_hot,
     "TopK": _top_k,
     "ArgMax": _arg_max,

@@ -279,8 +279,11 @@ def _constant_of_shape(lowering: Lowering, node: ir.Node) -> None:
     wanted = integers(node.inputs[0])
     value = node.attributes.get("value")
     fill = np.zeros(1, np.float32) if value is None else value.as_tensor().numpy()
-    array = np.full(wanted or [1], fill.reshape(-1)[0], fill.dtype)
-    source = lowering.parameter(f"{node.name}.value", array)
+    shape, number = tuple(wanted or [1]), fill.reshape(-1)[0]
+    if fill.dtype == np.float32:
+        source = lowering.filled(f"{node.name}.value", shape, float(number))
+    else:
+        source = lowering.parameter(f"{node.name}.value", np.full(shape, number, fill.dtype))
     lowering.emit("assign", {"X": [source]}, {"Out": [lowering.result(node.outputs[0])]})
 
 

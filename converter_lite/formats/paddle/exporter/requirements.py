@@ -40,6 +40,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "ReverseSequence",
             "STFT",
             "ScatterND",
+            "ScatterND to computed places",
             "Selu",
             "Sign",
             "Tan",

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _PLAIN = """
-abs add assign clip concat cos divide elementwise_pow equal exp expand floor gather gather_nd greater_equal greater_than hardswish
-less_equal less_than log logical_and logical_not logical_or logical_xor maximum minimum multiply nonzero not_equal one_hot
-reciprocal relu relu6 remainder reshape round rsqrt shape sigmoid sign sin softsign split sqrt square squeeze subtract tanh tile
-unsqueeze where erf ceil silu
+abs add assign clip concat cos divide elementwise_pow equal exp expand floor gather gather_nd greater_equal greater_than
+hardswish less_equal less_than log logical_and logical_not logical_or logical_xor maximum minimum multiply nonzero not_equal
+one_hot reciprocal relu relu6 remainder reshape round rsqrt scatter_nd_add shape sigmoid sign sin softsign split sqrt square
+squeeze subtract tanh tile unsqueeze where erf ceil silu
 """
 
 _RESIZED = "data_format:str=NCHW out_d:i32=-1 out_h:i32 out_w:i32 scale:f32s interp_method:str align_corners:bool align_mode:i32"
