@@ -22,6 +22,7 @@ from converter_lite.passes.spelled_out.indexing import (
 )
 from converter_lite.passes.spelled_out.local_response import spell_out_local_response
 from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths, spell_out_sign
+from converter_lite.passes.spelled_out.many_axes import spell_out_many_axes
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_forms, spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
@@ -566,3 +567,37 @@ def test_truth_values_that_another_rule_moves_are_moved_as_floats() -> None:
     assert moved
     assert {node.inputs[0].dtype for node in moved if node.inputs[0] is not None} == {ir.DataType.FLOAT}
     assert_same_outputs(model, after, random_feed(model))
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "axes"),
+    [
+        ((1, 3, 2, 2, 2, 3, 2, 4), (0, 2, 4, 6, 3, 5, 7, 1), [4, 5]),
+        ((2, 3, 2, 3, 2, 3, 2), (0, 1, 6, 2, 3, 4, 5), [3]),
+        ((2, 1, 3, 2, 1, 3, 2), (6, 5, 4, 3, 2, 1, 0), [5]),
+        ((1, 2, 2, 3, 2, 1, 2), (0, 3, 6, 1, 4, 2, 5), [5]),
+    ],
+    ids=["patches of a video", "one that moves", "turned round", "axes of one element"],
+)
+def test_axes_that_stay_together_are_one(shape: tuple[int, ...], order: tuple[int, ...], axes: list[int]) -> None:
+    model = build(TRANSPOSE.format(*_sizes(shape, order)))
+    assert_applies(spell_out_many_axes, model, 1)
+    assert [len(node.attributes["perm"].as_ints()) for node in model.graph if node.op_type == "Transpose"] == axes
+
+
+def test_eight_axes_that_all_move_take_a_few_steps() -> None:
+    model = build(TRANSPOSE.format(*_sizes((2, 3, 2, 3, 2, 3, 2, 2), (6, 4, 2, 0, 7, 5, 3, 1))))
+    assert_applies(spell_out_many_axes, model, 1)
+    assert max(len(node.attributes["perm"].as_ints()) for node in model.graph if node.op_type == "Transpose") <= 6
+
+
+def test_six_axes_stay() -> None:
+    shape, order = (2, 3, 2, 3, 2, 3), (5, 3, 1, 4, 2, 0)
+    assert_refuses(spell_out_many_axes, build(TRANSPOSE.format(*_sizes(shape, order))))
+
+
+TRANSPOSE = "g (float[{}] x) => (float[{}] y) {{ a = Neg(x) b = Transpose<perm={}>(a) y = Relu(b) }}"
+
+
+def _sizes(shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[str, str, list[int]]:
+    return ",".join(map(str, shape)), ",".join(str(shape[axis]) for axis in order), list(order)

@@ -368,8 +368,9 @@ def gathers() -> Iterator[Case]:
 def labels() -> Iterator[Case]:
     """An image operator behind what has NHWC axes by its label in the runtime only if all labels before it are known."""
     turned, again = [helper.make_node("Transpose", [name], [f"{name}t"], perm=[0, 2, 1]) for name in "ab"]
-    fed = {"a": values((1, 4, 8)), "b": values((1, 4, 8), 1), "d": values((1, 8, 4), 2)}
+    fed = {"a": values((1, 4, 8)), "b": values((1, 4, 8), 1), "d": values((1, 8, 4), 2), "f": values((4,), 4)}
     either = helper.make_node("Less", ["d", "zero"], ["c"])
+    product = helper.make_node("MatMul", ["a", "bt"], ["n"])
     back = [
         helper.make_node("Reshape", ["at", "long"], ["r"]),
         helper.make_node("Transpose", ["r"], ["m"], perm=[0, 2, 1]),
@@ -383,6 +384,9 @@ def labels() -> Iterator[Case]:
         "a_choice_against_a_turned_one": [turned, either, helper.make_node("Where", ["c", "d", "at"], ["m"])],
         "turned_twice": [turned, *back],
         "moved": [helper.make_node("Transpose", ["a"], ["m"], perm=[2, 0, 1])],
+        "a_constant_and_a_product": [again, product, helper.make_node("Sub", ["v", "n"], ["m"])],
+        "a_row_and_a_product": [again, product, helper.make_node("Add", ["f", "n"], ["m"])],
+        "a_product_and_more_axes": [again, product, helper.make_node("Div", ["n", "u"], ["m"])],
     }.items():
         picture = [
             helper.make_node("Reshape", ["m", "square"], ["s"]),
@@ -392,6 +396,7 @@ def labels() -> Iterator[Case]:
         constants = {
             "w": values((1, 8, 8), 2),
             "v": values((1, 4, 4), 2),
+            "u": values((1, 2, 4, 4), 2, 1.0, 2.0),
             "zero": np.zeros(1, np.float32),
             "long": np.array([1, 2, 16]),
             "square": np.array([1, 4, -1, 2]),

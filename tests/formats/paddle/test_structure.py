@@ -179,6 +179,21 @@ def test_more_than_six_dimensions_are_a_problem() -> None:
     assert problem.operator == "Unsqueeze" and "at most 6" in problem.reason
 
 
+@pytest.mark.parametrize(
+    ("body", "targets"),
+    [
+        ("Slice(x, zero, one, zero)", ["arm", "x86"]),
+        ("Gather<axis=1>(x, zero)", ["arm", "x86"]),
+        ("Softmax<axis=2>(x)", ["x86"]),
+        ("ReduceMax(x, one)", []),
+    ],
+)
+def test_operators_that_end_the_process_with_seven_dimensions_are_a_problem(body: str, targets: list[str]) -> None:
+    text = f"g (float[2,2,2,2,2,2,2] x) => (float[a,b,c,d,e,f,h] y) {{ y = {body} }}"
+    model = graph(text, opset=18, zero=np.array([0]), one=np.array([1]))
+    assert [target for target in ("arm", "x86") if check(model, target)] == targets
+
+
 def test_a_node_behind_one_that_cannot_be_written_is_not_blamed() -> None:
     model = graph("g (float[3] x) => (float[3] y) { a = Acos(x) y = Relu(a) }")
     assert [problem.operator for problem in check(model, "arm")] == ["Acos"]

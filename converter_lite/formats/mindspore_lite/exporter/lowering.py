@@ -30,11 +30,12 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel
 _TURNED: Perm = (0, 2, 1)
 """The only order of three axes that changes the label: the runtime takes NHWC for NCHW then, and the other way round."""
 
-_LABELLED_BY_SECOND = frozenset({"MatMulFusion", "Where"})
-"""Operators whose result has the label of the second input, which of a product is computed; of all others, that of the first.
-
-Source: image operators behind each, run in the released 2.0.0 runtimes (x86-64 and ARM64).
-"""
+_ARITHMETIC = frozenset(
+    {
+        *("AddFusion", "SubFusion", "MulFusion", "DivFusion", "Maximum", "Minimum", "Mod", "LogicalAnd", "LogicalOr"),
+        *("Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual"),
+    }
+)
 
 
 class Unsupported(Exception):
@@ -327,11 +328,21 @@ class Lowering:
         return self._move(self._move(index, pm.NCHW_FROM_NHWC), pm.NHWC)
 
     def _format(self, op: str, inputs: Sequence[int]) -> Format | int:
-        """The label that the runtime gives to an output; see :data:`_LABELLED_BY_SECOND`."""
+        """The label that the runtime gives to an output.
+
+        That of the second operand: for arithmetic and comparisons if the first is a constant or has fewer axes, for a product
+        if the second is computed, for Where always. Otherwise that of the first one.
+
+        Source: image operators behind each, run in the released 2.0.0 runtimes (x86-64 and ARM64).
+        """
         if not inputs:
             return Format.NHWC
         first, *others = (self.ms.tensors[index] for index in inputs)
-        is_second = op in _LABELLED_BY_SECOND and not (op == "MatMulFusion" and others[0].is_constant)
+        is_second = (
+            op == "Where"
+            or (op == "MatMulFusion" and not others[0].is_constant)
+            or (op in _ARITHMETIC and (first.is_constant or len(first.dims) < len(others[0].dims)))
+        )
         return (others[0] if is_second else first).format
 
     def _transpose(self, value: ir.Value, source: int, perm: Perm) -> int:

@@ -9,7 +9,8 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.errors import MISFITS, ConverterError, TargetError
-from converter_lite.formats.paddle.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.paddle.exporter.lowering import Lowering, Unsupported, dims
+from converter_lite.formats.paddle.exporter.reshaping import MOST_DIMENSIONS
 from converter_lite.formats.paddle.exporter.table import HANDLERS
 from converter_lite.formats.paddle.exporter.types import refused_type
 from converter_lite.formats.paddle.kernels import Target
@@ -19,6 +20,9 @@ from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
 FIXED_HINT = "the shapes of the inputs are fixed already, and do not decide it"
 """Where ``--inputShape`` would be the advice for a model whose inputs are open."""
+
+FEW_AXES = frozenset({"Gather", "Slice", "Tile", "Transpose"})
+"""Operators that end the process where a tensor has more dimensions than :data:`MOST_DIMENSIONS`; Softmax, too, on x86."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +134,14 @@ def lower(lowering: Lowering) -> list[Problem]:
     return problems
 
 
-def _refuse_types(node: ir.Node, target: Target) -> None:
-    """Refuse what kernels would read as numbers of another type, or as nothing."""
-    if reason := refused_type(node, target):
+def _refuse_tensors(node: ir.Node, lowering: Lowering) -> None:
+    """Refuse what kernels would read as numbers of another type, or as nothing, and more axes than they have room for."""
+    if reason := refused_type(node, lowering.target):
         raise Unsupported(reason)
+    few = FEW_AXES | ({"Softmax"} if not lowering.is_arm else set())
+    axes = len(dims(node.inputs[0])) if node.op_type in few and node.inputs[0] is not None else 0
+    if axes > MOST_DIMENSIONS and lowering.absorbs:
+        raise Unsupported(f"a tensor of {axes} dimensions; the library takes at most {MOST_DIMENSIONS} here")
     values = [value for value in (*node.inputs, *node.outputs) if value is not None and not g.is_constant(value)]
     empty = [str(value.name) for value in values if 0 in (g.static_shape(value) or ())]
     if empty:
@@ -156,7 +164,7 @@ def _problems(lowering: Lowering, graph: ir.Graph) -> Iterator[Problem]:
             yield Problem(name, node.op_type, f"{lowering.runtime} has no equal of this operator")
         else:
             try:
-                _refuse_types(node, lowering.target)
+                _refuse_tensors(node, lowering)
                 handler(lowering, node)
                 continue
             except Unsupported as error:

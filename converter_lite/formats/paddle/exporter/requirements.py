@@ -44,6 +44,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "Selu",
             "Sign",
             "Tan",
+            "Transpose of many axes",
         }
     ),
 )
