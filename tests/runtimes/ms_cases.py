@@ -343,6 +343,17 @@ def shapes() -> Iterator[Case]:
     yield case("pad_negative", "Pad", x, ints(0, 0, -1, 1, 0, 0, -1, 0))
 
 
+def transposes() -> Iterator[Case]:
+    """Of more than six axes: with more than that many that are apart, the runtimes move elements to other places."""
+    for name, shape, order in (
+        ("windows_of_a_volume", (1, 2, 2, 3, 2, 2, 3), [0, 3, 6, 1, 4, 2, 5]),
+        ("patches_of_a_video", (1, 3, 2, 2, 2, 3, 2, 4), [0, 2, 4, 6, 3, 5, 7, 1]),
+        ("seven_axes", (4, 4, 4, 3, 4, 2, 2), [0, 5, 4, 6, 1, 3, 2]),
+        ("eight_axes", (2, 3, 2, 2, 2, 3, 2, 2), [7, 6, 5, 4, 3, 2, 1, 0]),
+    ):
+        yield case(f"transpose_{name}", "Transpose", values(shape), perm=order)
+
+
 def gathers() -> Iterator[Case]:
     table = const((10, 6))
     yield case("gather_embedding", "Gather", table, _whole((2, 3), 10))
@@ -561,6 +572,7 @@ FAMILIES = (
     comparisons,
     reductions,
     shapes,
+    transposes,
     gathers,
     labels,
     scatters,

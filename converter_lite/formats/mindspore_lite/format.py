@@ -62,6 +62,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "STFT",
             "ScatterND",
             "Softmax",
+            "Transpose of many axes",
             "Trilu",
         }
     ),
