@@ -22,7 +22,7 @@ from converter_lite.passes.spelled_out.indexing import (
 )
 from converter_lite.passes.spelled_out.local_response import spell_out_local_response
 from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths, spell_out_sign
-from converter_lite.passes.spelled_out.many_axes import spell_out_many_axes
+from converter_lite.passes.spelled_out.many_axes import spell_out_deep_softmax, spell_out_many_axes
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_forms, spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
@@ -589,6 +589,19 @@ def test_eight_axes_that_all_move_take_a_few_steps() -> None:
     model = build(TRANSPOSE.format(*_sizes((2, 3, 2, 3, 2, 3, 2, 2), (6, 4, 2, 0, 7, 5, 3, 1))))
     assert_applies(spell_out_many_axes, model, 1)
     assert max(len(node.attributes["perm"].as_ints()) for node in model.graph if node.op_type == "Transpose") <= 6
+
+
+@pytest.mark.parametrize("axis", [-1, 2, 0])
+def test_a_softmax_of_six_axes_has_three(axis: int) -> None:
+    sizes = "2,3,2,2,3,2"
+    model = build(
+        f"g (float[{sizes}] x) => (float[{sizes}] y) {{ a = Neg(x) b = Softmax<axis={axis}>(a) y = Relu(b) }}"
+    )
+    assert_applies(spell_out_deep_softmax, model, 1)
+
+
+def test_a_softmax_of_five_axes_stays() -> None:
+    assert_refuses(spell_out_deep_softmax, build("g (float[2,3,2,2,3] x) => (float[2,3,2,2,3] y) { y = Softmax(x) }"))
 
 
 def test_six_axes_stay() -> None:

@@ -258,6 +258,7 @@ def indexing(c: Cases) -> None:
     c.add("ScatterND of rows", "ScatterND", (4, 5), (2, 5), consts={1: ints(2, 0).reshape(2, 1)})
     c.add("ScatterND of elements", "ScatterND", (4, 5), (2,), consts={1: ints(2, 0, -1, 3).reshape(2, 2)})
     _scatters(c)
+    c.add("Softmax of seven dimensions", "Softmax", (2, 3, 2, 2, 3, 2, 2), axis=3)
     for name, shape, order in (
         ("windows of a volume", (1, 2, 2, 3, 2, 2, 3), [0, 3, 6, 1, 4, 2, 5]),
         ("patches of a video", (1, 3, 2, 2, 2, 3, 2, 4), [0, 2, 4, 6, 3, 5, 7, 1]),

@@ -62,6 +62,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "STFT",
             "ScatterND",
             "Softmax",
+            "Softmax of many axes",
             "Transpose of many axes",
             "Trilu",
         }

@@ -46,7 +46,7 @@ from converter_lite.passes.spelled_out.logic import (
     spell_out_sign,
 )
 from converter_lite.passes.spelled_out.loops import spell_out_loops
-from converter_lite.passes.spelled_out.many_axes import spell_out_many_axes
+from converter_lite.passes.spelled_out.many_axes import spell_out_deep_softmax, spell_out_many_axes
 from converter_lite.passes.spelled_out.masks import spell_out_empty_rows, spell_out_infinite_equals
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_forms, spell_out_recurrent
@@ -98,6 +98,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Selu": spell_out_selu,
         "Sign": spell_out_sign,
         "Softmax": spell_out_empty_rows,
+        "Softmax of many axes": spell_out_deep_softmax,
         "Tan": spell_out_tan,
         "Transpose of many axes": spell_out_many_axes,
         "Trilu": spell_out_triangles,

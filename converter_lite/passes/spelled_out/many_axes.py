@@ -1,4 +1,4 @@
-"""Transposes of many axes."""
+"""Operators on tensors of many axes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ from converter_lite.passes.spelled_out.inserting import insert, reshaped
 MOST_AXES = 6
 """Axes up to which runtimes move elements."""
 
+MOST_FOR_SOFTMAX = 5
+"""Axes up to which they have a Softmax."""
+
+ALONG_ONE_AXIS = 13
+"""The first operator set in which Softmax works along one axis."""
+
 
 def spell_out_many_axes(model: ir.Model) -> int:
     """Replace a Transpose of more than six axes (windows of volumes, patches of videos) by one of fewer, or by a few of them.
@@ -27,6 +33,28 @@ def spell_out_many_axes(model: ir.Model) -> int:
     where it stays together with others. Refused: unknown sizes.
     """
     return sum(_fewer(model.graph, node) for node in list(model.graph) if is_op(node, "Transpose"))
+
+
+def spell_out_deep_softmax(model: ir.Model) -> int:
+    """Replace a Softmax of more than five axes by one of three: what is before the axis, the axis, and what is behind it.
+
+    Refused: unknown sizes, and operator sets in which it works along several axes.
+    """
+    if model.graph.opset_imports.get("", 1) < ALONG_ONE_AXIS:
+        return 0
+    return sum(_of_three(model.graph, node) for node in list(model.graph) if is_op(node, "Softmax"))
+
+
+def _of_three(graph: ir.Graph, node: ir.Node) -> bool:
+    value, shape = node.inputs[0], g.static_shape(node.inputs[0])
+    if value is None or shape is None or len(shape) <= MOST_FOR_SOFTMAX:
+        return False
+    axis = g.int_attribute(node, "axis", -1) % len(shape)
+    sizes = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+    result = insert(graph, node, "Softmax", [reshaped(graph, node, value, sizes)], sizes, axis=1)
+    target = g.add_initializer(graph, f"{node.name}_shape", np.array(shape, np.int64))
+    replace([node], ir.node("Reshape", [result, target]))
+    return True
 
 
 def _fewer(graph: ir.Graph, node: ir.Node) -> bool:

@@ -123,6 +123,14 @@ def test_a_shape_that_is_not_fixed_is_a_problem() -> None:
     assert "not fixed" in check(model)[0].reason
 
 
+@pytest.mark.parametrize("axes", [6, 7])
+def test_the_runtimes_pad_six_axes(axes: int) -> None:
+    pads = np.eye(1, 2 * axes, 2 * axes - 1, dtype=np.int64)[0]
+    model = from_nodes([helper.make_node("Pad", ["x", "pads"], ["y"])], {"x": (2,) * axes}, {"pads": pads}, ["y"])
+    problems = check(model)
+    assert ["at most 6" in problem.reason for problem in problems] == [True] * (axes > 6)
+
+
 def test_integers_that_are_clipped_are_reported() -> None:
     constants = {"far": np.array([2**40]), "near": np.array([2**30])}
     nodes = [helper.make_node("Add", ["x", name], [f"y_{name}"]) for name in constants]

@@ -15,6 +15,8 @@ from converter_lite.graph import attribute, input_at, ints_attribute, scalar
 
 _PICKED = ("edge", "wrap")
 _MODES = {"constant": PaddingMode.CONSTANT, "reflect": PaddingMode.REFLECT}
+_MOST_AXES = 6
+"""Axes up to which the runtimes pad; they load no file with more."""
 
 
 def pad_image(ctx: Lowering, index: int, pads: Sequence[int]) -> int:
@@ -59,6 +61,8 @@ def _pad(ctx: Lowering, node: ir.Node) -> None:
         return
     if mode not in _MODES:
         raise Unsupported(f"mode {mode}")
+    if rank > _MOST_AXES:
+        raise Unsupported(f"a tensor of {rank} axes (at most {_MOST_AXES})")
     given = input_at(node, 2)
     value = float(attribute(node, "value", 0.0)) if given is None else scalar(given)  # type: ignore[arg-type]
     if value is None:

@@ -44,6 +44,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "Selu",
             "Sign",
             "Tan",
+            "Softmax of many axes",
             "Transpose of many axes",
         }
     ),
