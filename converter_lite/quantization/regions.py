@@ -216,7 +216,7 @@ class Regions:
             return -lost - self._lost_by_single_channels(shape[0], groups, millions, thousands)
         if groups > 1 and shape[1] in EVEN_GROUPS:
             return -lost
-        if groups > 1:
+        if groups > 1 or (shape[1] == 1 and len(shape) == PICTURE_RANK):  # a kernel that gathers single numbers
             places = thousands / shape[0] * groups
             lost += (costs.grouped[0] + costs.grouped[1] * math.prod(shape[2:])) * places
         if groups == 1 and shape[1] <= PICTURE_CHANNELS and math.prod(shape[2:]) <= PICTURE_KERNEL:

@@ -86,8 +86,8 @@ class KernelCosts:
         single: Lost by a convolution of single channels, for each thousand results.
         narrow: Lost by one of fewer channels than a vector holds, for each million multiplications.
         multiplied: Lost for each million multiplications where single channels have several results.
-        grouped: Lost by a convolution of groups of channels, for each thousand of its groups at all places, and for each
-            element of the kernel there.
+        grouped: Lost by a convolution of groups of channels, or of a single channel, for each thousand of its groups at all
+            places, and for each element of the kernel there.
         picture: Lost by a small kernel over the few channels of a picture, for each thousand results.
         series: Saved by a kernel over one dimension, for each thousand elements of all channels at all places.
         volume: Lost by a convolution over three dimensions, for each thousand elements of kernels at all places.

@@ -66,6 +66,14 @@ def test_narrow_groups_stay_float(width: int, mode: str) -> None:
     assert modes == {"a": "INTEGER", "r": modes["r"], "b": mode, "s": modes["s"], "y": "INTEGER"}
 
 
+def test_a_long_kernel_over_a_single_channel_stays_float() -> None:
+    layers = "a = Conv(x, w1) b = Conv<pads=[16,0,16,0]>(a, w2) y = Conv(b, w3) c = Conv(p, w4) q = Conv(c, w4)"
+    weights = {"w1": normal(1, 64, 1, 1), "w2": normal(32, 1, 33, 1), "w3": normal(16, 32, 1, 1)}
+    graph = "g (float[1,64,64,400] x, float[1,64,40,40] p) => (float[1,16,64,400] y, float[1,64,40,40] q)"
+    modes, _ = planned(f"{graph} {{ {layers} }}", **weights, w4=normal(64, 64, 1, 1))
+    assert (modes["b"], modes["q"]) == ("WEIGHT", "INTEGER")
+
+
 @pytest.mark.parametrize(("width", "mode"), [(8, "WEIGHT"), (16, "WEIGHT"), (32, "INTEGER")])
 def test_groups_save_between_float_functions_only_where_they_are_wide(width: int, mode: str) -> None:
     layers = (
