@@ -1,6 +1,3 @@
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -22,11 +19,8 @@ from converter_lite.passes.spelled_out.indexing import (
 )
 from converter_lite.passes.spelled_out.local_response import spell_out_local_response
 from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths, spell_out_sign
-from converter_lite.passes.spelled_out.many_axes import spell_out_deep_softmax, spell_out_many_axes
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
-from converter_lite.passes.spelled_out.recurrent import spell_out_forms, spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
-from converter_lite.passes.spelled_out.scattering import spell_out_put_elements, spell_out_scatter
 from tests.support import (
     assert_applies,
     assert_refuses,
@@ -37,33 +31,6 @@ from tests.support import (
     operators,
     random_feed,
 )
-
-SCATTER = (
-    "g (float[3,4,2] x, float[{}] u) => (float[3,4,2] y) {{ a = Neg(x) b = ScatterND{}(a, places, u) y = Relu(b) }}"
-)
-
-
-@pytest.mark.parametrize(
-    ("places", "updates"),
-    [
-        ([[2], [0]], "2,4,2"),
-        ([[1, 3], [-1, 0]], "2,2"),
-        ([[[0, 0, 1]], [[2, 3, -2]]], "2,1"),
-        ([[[1]], [[2]]], "2,1,4,2"),
-    ],
-    ids=["rows", "columns", "elements", "more axes"],
-)
-def test_scatter_to_constant_places_is_a_choice_of_rows(places: list[Any], updates: str) -> None:
-    model = build(SCATTER.format(updates, ""), places=np.array(places), opset=16)
-    assert_applies(spell_out_scatter, model, 1)
-    assert operators(model)["ScatterND"] == 0
-
-
-@pytest.mark.parametrize(
-    ("places", "attribute"), [([[2], [2]], ""), ([[2], [-1]], ""), ([[2], [0]], '<reduction="add">')]
-)
-def test_what_adds_up_or_comes_twice_stays(places: list[Any], attribute: str) -> None:
-    assert_refuses(spell_out_scatter, build(SCATTER.format("2,4,2", attribute), places=np.array(places), opset=16))
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
@@ -81,72 +48,6 @@ def test_elements_are_picked_from_a_row_of_all(axis: int, constant: bool) -> Non
 def test_truth_values_are_not_picked_from_a_row() -> None:
     text = "g (bool[3,4] x, int64[2,4] i) => (bool[2,4] y) { y = GatherElements(x, i) }"
     assert_refuses(spell_out_gather_elements, build(text))
-
-
-def test_places_that_are_computed_stay() -> None:
-    text = "g (float[3,4] x, int64[2,1] places, float[2,4] u) => (float[3,4] y) { y = ScatterND(x, places, u) }"
-    assert_refuses(spell_out_scatter, build(text))
-
-
-@pytest.mark.parametrize("reduction", ["none", "add"])
-@pytest.mark.parametrize(("axis", "most"), [(0, 4), (-1, 5)])
-def test_elements_are_put_into_a_row_of_all(axis: int, most: int, reduction: str) -> None:
-    text = "g (float[4,5] x, int64[2,3] i, float[2,3] u) => (float[4,5] y) "
-    text += f'{{ y = ScatterElements<axis={axis}, reduction="{reduction}">(x, i, u) }}'
-    model = build(text, opset=18)
-    rows = np.stack([np.random.default_rng(4).permutation(most)[:2] for _ in range(3)], axis=1)
-    columns = np.stack([np.random.default_rng(4).permutation(most)[:3] for _ in range(2)])
-    feed = {**random_feed(model), "i": columns if axis else rows}
-    assert_applies(spell_out_scatter, model, 1, feed)
-    assert operators(model)["ScatterND"] == 1
-
-
-def test_elements_are_added_twice_to_a_constant_place() -> None:
-    text = "g (float[2,5] x, float[2,2] u) => (float[2,5] y) { "
-    text += 'y = ScatterElements<axis=1, reduction="add">(x, i, u) }'
-    assert_applies(spell_out_scatter, build(text, i=np.array([[1, 1], [-1, 0]]), opset=18), 1)
-
-
-def test_rows_are_added_to_rows_where_one_number_says_where_to() -> None:
-    text = """g (float[4,3] x, int64[6,1] i, float[6,3] u) => (float[4,3] y) {
-        everywhere = Expand(i, size) y = ScatterElements<reduction="add">(x, everywhere, u) }"""
-    model = build(text, size=np.array([6, 3]), opset=18)
-    feed = {**random_feed(model), "i": np.array([[2], [0], [2], [3], [0], [2]])}
-    assert_applies(spell_out_scatter, model, 1, feed)
-    assert operators(model)["ScatterND"] == 1
-    (node,) = (node for node in model.graph if node.op_type == "ScatterND")
-    assert node.inputs[1] is not None and list(node.inputs[1].shape or ()) == [6, 1]
-
-
-@pytest.mark.parametrize(
-    ("kind", "attribute"),
-    [("float", '<reduction="max">'), ("bool", "")],
-    ids=["the largest", "truth values"],
-)
-def test_other_elements_stay_where_they_are_put(kind: str, attribute: str) -> None:
-    text = f"g ({kind}[2,5] x, int64[2,2] i, {kind}[2,2] u) => ({kind}[2,5] y) {{ y = ScatterElements{attribute}(x, i, u) }}"
-    assert_refuses(spell_out_scatter, build(text, opset=18))
-
-
-@pytest.mark.parametrize(
-    ("shape", "places", "many"),
-    [("4,3", "2,1", "2,3"), ("4,3", "2,2", "2"), ("5", "2,1", "2")],
-    ids=["rows", "elements", "elements of a row"],
-)
-@pytest.mark.parametrize("kind", ["float", "int64"])
-def test_what_is_put_is_added_to_zeros(shape: str, places: str, many: str, kind: str) -> None:
-    text = f"g ({kind}[{shape}] x, int64[{places}] i, {kind}[{many}] u) => ({kind}[{shape}] y) {{ y = ScatterND(x, i, u) }}"
-    model = build(text, opset=18)
-    feed = {**random_feed(model), "i": np.array([[2, 1], [0, 2]])[:, : int(places[-1])]}
-    assert_applies(spell_out_put_elements, model, 1 + (shape == "5"), feed)
-    adds = [node for node in model.graph if node.op_type == "ScatterND"]
-    assert [node.attributes["reduction"].as_string() for node in adds] == ["add", "add"]
-    assert operators(model)["Where"] == 1
-
-
-def test_nothing_is_added_where_the_operator_set_cannot() -> None:
-    text = "g (float[4,3] x, int64[2,1] i, float[2,3] u) => (float[4,3] y) { y = ScatterND(x, i, u) }"
-    assert_refuses(spell_out_put_elements, build(text, opset=13))
 
 
 @pytest.mark.parametrize(
@@ -219,23 +120,15 @@ def test_other_dilated_depthwise_deconvolutions_stay(attributes: str) -> None:
 
 @pytest.mark.parametrize("level", ["none", "general"])
 def test_only_what_a_format_lacks_is_spelled_out(level: str) -> None:
-    model = build(SCATTER.format("2,4,2", ""), places=np.array([[2], [0]]), opset=16)
+    text = (
+        "g (float[3,4,2] x, float[2,4,2] u) => (float[3,4,2] y) { a = Neg(x) b = ScatterND(a, places, u) y = Relu(b) }"
+    )
+    model = build(text, places=np.array([[2], [0]]), opset=16)
     kept = optimize(clone(model), level=level).model
     assert operators(kept)["ScatterND"] == 1
     changed = optimize(clone(model), level=level, spelled_out=frozenset({"ScatterND", "ConvTranspose"})).model
     assert operators(changed)["ScatterND"] == 0
     assert_same_outputs(model, changed, random_feed(model))
-
-
-@pytest.mark.parametrize("axis", [0, 1, -1])
-def test_scatter_of_elements(axis: int) -> None:
-    text = f"g (float[3,4] x, float[2,2] u) => (float[3,4] y) {{ y = ScatterElements<axis={axis}>(x, places, u) }}"
-    assert_applies(spell_out_scatter, build(text, places=np.array([[1, 0], [-1, 2]]), opset=16), 1)
-
-
-def test_elements_that_come_twice_stay() -> None:
-    text = "g (float[3,4] x, float[2,2] u) => (float[3,4] y) { y = ScatterElements<axis=1>(x, places, u) }"
-    assert_refuses(spell_out_scatter, build(text, places=np.array([[1, 1], [0, 2]]), opset=16))
 
 
 def test_negative_indices_are_counted_from_the_front() -> None:
@@ -359,88 +252,6 @@ def test_truth_values_move_as_floats(moved: str) -> None:
     (node,) = (n for n in model.graph if n.op_type == moved.split("<")[0].split("(")[0])
     assert node.inputs[0] is not None
     assert node.inputs[0].dtype is ir.DataType.FLOAT
-
-
-@pytest.mark.parametrize("kind", ["LSTM", "GRU", "GRU, linear_before_reset=1", "RNN"])
-@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-@pytest.mark.parametrize("states", [True, False], ids=["states", "zeros"])
-def test_recurrent_layers_are_written_out_step_by_step(kind: str, direction: str, states: bool) -> None:
-    op, _, more = kind.partition(", ")
-    gates, names = {"LSTM": (4, '"Sigmoid","Tanh","Tanh"'), "GRU": (3, '"Sigmoid","Tanh"'), "RNN": (1, '"Tanh"')}[op]
-    directions = 2 if direction == "bidirectional" else 1
-    attributes = f'hidden_size=5, direction="{direction}", activations=[{",".join([names] * directions)}]'
-    attributes += f", {more}" if more else ""
-    shape = f"float[{directions},2,5]"
-    given = f", {shape} h0" + (f", {shape} c0" if op == "LSTM" else "") if states else ""
-    read = (", , h0" + (", c0" if op == "LSTM" else "")) if states else ""
-    made, outputs = ("y, h, c", f"{shape} h, {shape} c") if op == "LSTM" else ("y, h", f"{shape} h")
-    model = build(
-        f"g (float[4,2,6] x{given}) => (float[4,{directions},2,5] y, {outputs}) "
-        f"{{ {made} = {op}<{attributes}>(x, w, r, b{read}) }}",
-        opset=14,
-        w=normal(directions, gates * 5, 6),
-        r=normal(directions, gates * 5, 5),
-        b=normal(directions, gates * 10),
-    )
-    written = op in ("LSTM", "RNN") or direction == "reverse" or not more
-    assert_applies(spell_out_recurrent, model, 1 + written)
-    assert (operators(model)[op] == 0) == written
-
-
-def test_an_lstm_whose_cell_state_nobody_reads_stays() -> None:
-    text = "g (float[4,2,6] x) => (float[4,1,2,5] y, float[1,2,5] h) { y, h, c = LSTM<hidden_size=5>(x, w, r) }"
-    assert_refuses(spell_out_recurrent, build(text, opset=14, w=normal(1, 20, 6), r=normal(1, 20, 5)))
-
-
-@pytest.mark.parametrize("rule", [spell_out_recurrent, spell_out_forms])
-@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-def test_peepholes_are_written_out(rule: Callable[[ir.Model], int], direction: str) -> None:
-    directions = 2 if direction == "bidirectional" else 1
-    text = f"g (float[4,2,6] x) => (float[4,{directions},2,5] y) "
-    text += f'{{ y, h, c = LSTM<hidden_size=5, direction="{direction}">(x, w, r, , , , , p) }}'
-    weights = {"w": normal(directions, 20, 6), "r": normal(directions, 20, 5), "p": normal(directions, 15)}
-    assert_applies(rule, build(text, opset=14, **weights), 1)
-
-
-ACTIVATED = [
-    ("RNN", 1, '["Relu"]', ""),
-    ("RNN", 1, '["LeakyRelu"]', ", activation_alpha=[0.3]"),
-    ("RNN", 1, '["Softsign"]', ""),
-    ("GRU", 3, '["HardSigmoid","Elu"]', ", activation_alpha=[0.15,0.7], activation_beta=[0.4]"),
-    ("LSTM", 4, '["HardSigmoid","Tanh","Relu"]', ""),
-]
-"""Operator, gates, activations of a direction, and their parameters."""
-
-
-@pytest.mark.parametrize("rule", [spell_out_recurrent, spell_out_forms])
-@pytest.mark.parametrize(("op_type", "gates", "names", "parameters"), ACTIVATED)
-def test_layers_with_other_activations_are_written_out(
-    rule: Callable[[ir.Model], int], op_type: str, gates: int, names: str, parameters: str
-) -> None:
-    text = "g (float[4,2,6] x) => (float[4,1,2,5] y) "
-    text += f"{{ y = {op_type}<hidden_size=5, activations={names}{parameters}>(x, w, r) }}"
-    model = build(text, opset=14, w=normal(1, gates * 5, 6), r=normal(1, gates * 5, 5))
-    assert_applies(rule, model, 1)
-    assert operators(model)[op_type] == 0
-
-
-def test_both_directions_have_activations_of_their_own() -> None:
-    text = "g (float[4,2,6] x) => (float[4,2,2,5] y) { y = RNN<hidden_size=5, "
-    text += 'direction="bidirectional", activations=["Relu","Tanh"]>(x, w, r) }'
-    assert_applies(spell_out_forms, build(text, opset=14, w=normal(2, 5, 6), r=normal(2, 5, 5)), 1)
-
-
-def test_activations_that_are_no_operators_stay() -> None:
-    text = "g (float[4,2,6] x) => (float[4,1,2,5] y) "
-    text += '{ y = RNN<hidden_size=5, activations=["Affine"], activation_alpha=[0.5], activation_beta=[0.1]>(x, w, r) }'
-    assert_refuses(spell_out_recurrent, build(text, opset=14, w=normal(1, 5, 6), r=normal(1, 5, 5)))
-
-
-@pytest.mark.parametrize("steps", [64, 65])
-def test_long_sequences_stay(steps: int) -> None:
-    text = f"g (float[{steps},1,3] x) => (float[1,1,2] h) {{ y, h = GRU<hidden_size=2>(x, w, r) }}"
-    model = build(text, opset=14, w=normal(1, 6, 3), r=normal(1, 6, 2))
-    assert spell_out_recurrent(model) == (steps == 64)
 
 
 MODES = ('mode="cubic"', 'mode="linear"', 'mode="nearest", nearest_mode="round_prefer_ceil"')
@@ -567,50 +378,3 @@ def test_truth_values_that_another_rule_moves_are_moved_as_floats() -> None:
     assert moved
     assert {node.inputs[0].dtype for node in moved if node.inputs[0] is not None} == {ir.DataType.FLOAT}
     assert_same_outputs(model, after, random_feed(model))
-
-
-@pytest.mark.parametrize(
-    ("shape", "order", "axes"),
-    [
-        ((1, 3, 2, 2, 2, 3, 2, 4), (0, 2, 4, 6, 3, 5, 7, 1), [4, 5]),
-        ((2, 3, 2, 3, 2, 3, 2), (0, 1, 6, 2, 3, 4, 5), [3]),
-        ((2, 1, 3, 2, 1, 3, 2), (6, 5, 4, 3, 2, 1, 0), [5]),
-        ((1, 2, 2, 3, 2, 1, 2), (0, 3, 6, 1, 4, 2, 5), [5]),
-    ],
-    ids=["patches of a video", "one that moves", "turned round", "axes of one element"],
-)
-def test_axes_that_stay_together_are_one(shape: tuple[int, ...], order: tuple[int, ...], axes: list[int]) -> None:
-    model = build(TRANSPOSE.format(*_sizes(shape, order)))
-    assert_applies(spell_out_many_axes, model, 1)
-    assert [len(node.attributes["perm"].as_ints()) for node in model.graph if node.op_type == "Transpose"] == axes
-
-
-def test_eight_axes_that_all_move_take_a_few_steps() -> None:
-    model = build(TRANSPOSE.format(*_sizes((2, 3, 2, 3, 2, 3, 2, 2), (6, 4, 2, 0, 7, 5, 3, 1))))
-    assert_applies(spell_out_many_axes, model, 1)
-    assert max(len(node.attributes["perm"].as_ints()) for node in model.graph if node.op_type == "Transpose") <= 6
-
-
-@pytest.mark.parametrize("axis", [-1, 2, 0])
-def test_a_softmax_of_six_axes_has_three(axis: int) -> None:
-    sizes = "2,3,2,2,3,2"
-    model = build(
-        f"g (float[{sizes}] x) => (float[{sizes}] y) {{ a = Neg(x) b = Softmax<axis={axis}>(a) y = Relu(b) }}"
-    )
-    assert_applies(spell_out_deep_softmax, model, 1)
-
-
-def test_a_softmax_of_five_axes_stays() -> None:
-    assert_refuses(spell_out_deep_softmax, build("g (float[2,3,2,2,3] x) => (float[2,3,2,2,3] y) { y = Softmax(x) }"))
-
-
-def test_six_axes_stay() -> None:
-    shape, order = (2, 3, 2, 3, 2, 3), (5, 3, 1, 4, 2, 0)
-    assert_refuses(spell_out_many_axes, build(TRANSPOSE.format(*_sizes(shape, order))))
-
-
-TRANSPOSE = "g (float[{}] x) => (float[{}] y) {{ a = Neg(x) b = Transpose<perm={}>(a) y = Relu(b) }}"
-
-
-def _sizes(shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[str, str, list[int]]:
-    return ",".join(map(str, shape)), ",".join(str(shape[axis]) for axis in order), list(order)

@@ -46,6 +46,11 @@ def values(shape: tuple[int, ...] = IMAGE, seed: int = 0, low: float = -2.0, hig
     return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32)
 
 
+def whole(shape: tuple[int, ...], high: int, seed: int = 0) -> Array:
+    """Whole numbers below ``high``."""
+    return np.random.default_rng(seed).integers(0, high, shape).astype(np.int64)
+
+
 def build(
     nodes: list[onnx.NodeProto],
     inputs: dict[str, Array],

@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import helper
 
-from tests.runtimes.ms_case import IMAGE, Array, Case, build, case, const, ints, values
+from tests.runtimes.ms_case import IMAGE, Case, build, case, const, ints, values, whole
 from tests.runtimes.ms_cases_sharing import sharing
+from tests.runtimes.ms_cases_tensors import gathers, labels, many_axes, scatters, shapes
 
 
 def convolutions() -> Iterator[Case]:
@@ -160,7 +161,7 @@ def activations() -> Iterator[Case]:
     yield case("clip_high", "Clip", x, None, (np.float32(2.5),))
     ties = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.49999997, -0.3, 7.7, 8388609.0], np.float32)
     yield case("round_ties", "Round", ties)
-    yield case("pow_whole_exponents", "Pow", values((3, 4), low=0.5), _whole((3, 4), 4))
+    yield case("pow_whole_exponents", "Pow", values((3, 4), low=0.5), whole((3, 4), 4))
     yield case("pow_exponent_per_column", "Pow", values((2, 3, 4), low=0.5), values((4,), 1))
     yield case("pow_base_of_lower_rank", "Pow", values((4,), low=0.5), values((3, 4), 1))
     yield case("clip_variable", "Clip", x, np.float32(-1.0), np.float32(1.0))
@@ -193,7 +194,7 @@ def arithmetic() -> Iterator[Case]:
         yield case(f"{op.lower()}_scalar", op, x, (np.float32(1.5),))
         yield case(f"{op.lower()}_constant_left", op, const(IMAGE, low=0.5), values(low=0.5))
         yield case(f"{op.lower()}_lower_rank", op, x, values((7, 6), 1, low=0.5))
-        yield case(f"{op.lower()}_int", op, _whole((3, 4), 9), _whole((3, 4), 5) + 1)
+        yield case(f"{op.lower()}_int", op, whole((3, 4), 9), whole((3, 4), 5) + 1)
     yield case("add_broadcast_both", "Add", values((1, 4, 1, 6)), values((1, 1, 7, 1), 1))
     for op in ("Max", "Min", "Sum", "Mean"):
         yield case(f"{op.lower()}_two", op, x, y)
@@ -206,24 +207,20 @@ def arithmetic() -> Iterator[Case]:
     yield case("log", "Log", values(low=0.1))
     yield case("sqrt", "Sqrt", values(low=0.0))
     yield case("reciprocal", "Reciprocal", values(low=0.5))
-    yield case("neg_int", "Neg", _whole((3, 4), 9))
-    yield case("abs_int", "Abs", _whole((3, 4), 9) - 5)
+    yield case("neg_int", "Neg", whole((3, 4), 9))
+    yield case("abs_int", "Abs", whole((3, 4), 9) - 5)
     yield case("pow_two", "Pow", x, (np.float32(2),))
     yield case("pow_three", "Pow", x, (np.float32(3),))
     yield case("pow_half", "Pow", values(low=0.1), (np.float32(0.5),))
     yield case("pow_other", "Pow", values(low=0.1), (np.float32(1.7),), tolerance=1e-4)
     yield case("pow_variable", "Pow", values(low=0.1), values(seed=1), tolerance=1e-4)
-    yield case("mod_int", "Mod", _whole((3, 4), 9), _whole((3, 4), 4) + 1)
+    yield case("mod_int", "Mod", whole((3, 4), 9), whole((3, 4), 4) + 1)
     yield case("fmod", "Mod", x, (np.float32(0.7),), fmod=1)
-
-
-def _whole(shape: tuple[int, ...], high: int, seed: int = 0) -> Array:
-    return np.random.default_rng(seed).integers(0, high, shape).astype(np.int64)
 
 
 def comparisons() -> Iterator[Case]:
     x, y = values((3, 4)), values((3, 4), 1)
-    i, j = _whole((3, 4), 3), _whole((3, 4), 3, 1)
+    i, j = whole((3, 4), 3), whole((3, 4), 3, 1)
     b, c = i > 1, j > 1
     for op in ("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"):
         yield case(f"{op.lower()}_float", op, x, y)
@@ -238,13 +235,13 @@ def comparisons() -> Iterator[Case]:
     yield case("where_scalar", "Where", b, x, (np.float32(-3),))
     yield case("where_broadcast", "Where", b[:1], x, y)
     yield case("where_int", "Where", b, i, j)
-    yield case("where_image", "Where", _whole(IMAGE, 2) > 0, values(), (np.float32(0),))
+    yield case("where_image", "Where", whole(IMAGE, 2) > 0, values(), (np.float32(0),))
     large = (1, 6, 20, 30)
     for name, shape in (("number", ()), ("row", (30,)), ("channels", (6, 1, 1)), ("all", large)):
-        yield case(f"where_of_a_{name}", "Where", _whole(large, 2) > 0, values(large), (values(shape, 1),))
-    yield case("where_of_constants", "Where", _whole(large, 2) > 0, (np.float32(0),), (values((30,)),))
+        yield case(f"where_of_a_{name}", "Where", whole(large, 2) > 0, values(large), (values(shape, 1),))
+    yield case("where_of_constants", "Where", whole(large, 2) > 0, (np.float32(0),), (values((30,)),))
     yield case("upper_triangle", "Trilu", x, (np.int64(1),))
-    yield case("lower_triangle_of_ints", "Trilu", _whole((2, 5, 6), 9), upper=0)
+    yield case("lower_triangle_of_ints", "Trilu", whole((2, 5, 6), 9), upper=0)
     yield case("is_nan", "IsNaN", np.where(x > 0, x, np.float32("nan")))
 
 
@@ -290,170 +287,6 @@ def reductions() -> Iterator[Case]:
     yield case("topk_axis", "TopK", values((2, 8, 3)), ints(2), outputs=2, axis=1)
     yield case("cumsum", "CumSum", values((3, 8)), (np.array(1),))
     yield case("cumsum_reverse", "CumSum", values((3, 8)), (np.array(0),), reverse=1, exclusive=1)
-
-
-def shapes() -> Iterator[Case]:
-    x = values()
-    yield case("reshape", "Reshape", x, ints(2, 2, 42))
-    yield case("reshape_to_no_axes", "Reshape", values((1, 1)), (np.zeros(0, np.int64),))
-    yield case("reduce_log_sum_exp_to_no_axes", "ReduceLogSumExp", values((6,)), ints(0), keepdims=0, opset=18)
-    yield case("reshape_keeps", "Reshape", x, ints(0, 0, -1))
-    yield case("flatten", "Flatten", x)
-    yield case("flatten_two", "Flatten", x, axis=2)
-    yield case("squeeze", "Squeeze", values((1, 3, 1, 4)), ints(0, 2))
-    yield case("unsqueeze", "Unsqueeze", values((3, 4)), ints(0, 3))
-    yield case("transpose", "Transpose", values((2, 3, 4)), perm=[2, 0, 1])
-    yield case("transpose_image", "Transpose", x, perm=[0, 2, 3, 1])
-    for perm in itertools.permutations(range(3)):  # results as large in every direction as what is read
-        digits = "".join(map(str, perm))
-        yield case(f"transpose_cube_{digits}", "Transpose", values((4, 4, 4)), perm=list(perm))
-    yield case("transpose_square", "Transpose", values((5, 5)), perm=[1, 0])
-    yield case("gather_in_another_order", "Gather", values((4, 4)), ints(2, 0, 3, 1), axis=1)
-    yield case("transpose_5d", "Transpose", values((2, 3, 4, 2, 2)), perm=[0, 2, 1, 4, 3])
-    yield case("identity", "Identity", x)
-    yield case("concat_channels", "Concat", x, values(seed=1), axis=1)
-    yield case("concat_width", "Concat", x, const(IMAGE), axis=-1)
-    yield case("concat_matrix", "Concat", values((3, 4)), values((2, 4), 1), axis=0)
-    yield case("concat_three", "Concat", values((3, 4)), values((3, 2), 1), const((3, 1)), axis=1)
-    yield case("split", "Split", x, ints(1, 3), outputs=2, axis=1)
-    yield case("split_even", "Split", values((6, 4)), outputs=3, axis=0)
-    yield case("slice", "Slice", x, ints(1, 1), ints(3, 5), ints(1, 2))
-    yield case("slice_steps", "Slice", x, ints(0), ints(2**62), ints(3), ints(2))
-    yield case("slice_negative", "Slice", x, ints(-3), ints(-1), ints(2))
-    yield case("slice_reversed", "Slice", x, ints(-1), ints(-(2**62)), ints(3), ints(-1))
-    yield case("expand", "Expand", values((3, 1)), ints(2, 3, 4))
-    yield case("expand_image", "Expand", values((1, 4, 1, 1)), ints(1, 4, 3, 2))
-    yield case("tile", "Tile", values((2, 3)), ints(2, 3))
-    yield case("tile_image", "Tile", x, ints(1, 2, 1, 3))
-    yield case("cast_int", "Cast", values((3, 4), high=9.0), to=TensorProto.INT32)
-    yield case("cast_float", "Cast", _whole((3, 4), 9), to=TensorProto.FLOAT)
-    yield case("cast_bool", "Cast", _whole((3, 4), 2), to=TensorProto.BOOL)
-    yield case("cast_from_bool", "Cast", _whole((3, 4), 2) > 0, to=TensorProto.FLOAT)
-    for mode in ("DCR", "CRD"):
-        yield case(f"depth_to_space_{mode.lower()}_by_1", "DepthToSpace", values((1, 8, 3, 2)), blocksize=1, mode=mode)
-        yield case(f"depth_to_space_{mode.lower()}", "DepthToSpace", values((1, 8, 3, 2)), blocksize=2, mode=mode)
-    yield case("space_to_depth", "SpaceToDepth", values((1, 2, 4, 6)), blocksize=2)
-    for name, pads in (("image", (0, 0, 1, 2, 0, 0, 3, 1)), ("channels", (0, 1, 0, 0, 0, 1, 0, 0))):
-        yield case(f"pad_{name}", "Pad", x, ints(*pads))
-    yield case("pad_value", "Pad", x, ints(0, 0, 1, 1, 0, 0, 1, 1), (np.float32(1.5),))
-    yield case("pad_reflect", "Pad", x, ints(0, 0, 1, 2, 0, 0, 2, 1), mode="reflect")
-    yield case("pad_edge", "Pad", x, ints(0, 0, 1, 2, 0, 0, 2, 1), mode="edge")
-    yield case("pad_wrap", "Pad", x, ints(0, 0, 1, 2, 0, 0, 2, 1), opset=19, mode="wrap")
-    yield case("pad_matrix", "Pad", values((3, 4)), ints(1, 0, 0, 2))
-    yield case("pad_negative", "Pad", x, ints(0, 0, -1, 1, 0, 0, -1, 0))
-
-
-def many_axes() -> Iterator[Case]:
-    """More than six that are apart are moved to other places by the runtimes, and no Softmax of six is loaded."""
-    for name, shape, order in (
-        ("windows_of_a_volume", (1, 2, 2, 3, 2, 2, 3), [0, 3, 6, 1, 4, 2, 5]),
-        ("patches_of_a_video", (1, 3, 2, 2, 2, 3, 2, 4), [0, 2, 4, 6, 3, 5, 7, 1]),
-        ("seven_axes", (4, 4, 4, 3, 4, 2, 2), [0, 5, 4, 6, 1, 3, 2]),
-        ("eight_axes", (2, 3, 2, 2, 2, 3, 2, 2), [7, 6, 5, 4, 3, 2, 1, 0]),
-    ):
-        yield case(f"transpose_{name}", "Transpose", values(shape), perm=order)
-    for axis in (-1, 2):
-        yield case(f"softmax_of_six_axes_{axis}", "Softmax", values((2, 3, 2, 2, 3, 2)), axis=axis)
-
-
-def gathers() -> Iterator[Case]:
-    table = const((10, 6))
-    yield case("gather_embedding", "Gather", table, _whole((2, 3), 10))
-    yield case("gather_rows", "Gather", values((5, 4)), ints(3, 0, -1))
-    yield case("gather_one", "Gather", values((5, 4)), (np.array(2),))
-    yield case("gather_axis", "Gather", values(), ints(3, 1), axis=1)
-    yield case("gather_one_image", "Gather", values(), (np.array(2),), axis=2)
-    yield case("gather_variable", "Gather", values((5, 4)), _whole((3,), 4), axis=1)
-    yield case("gather_nd", "GatherND", values((5, 4)), _whole((3, 2), 4))
-    places = np.array([[[0, 1]], [[2, -1]]])
-    yield case("gather_nd_constant", "GatherND", values((3, 4, 5)), (places,))
-    yield case("gather_nd_batch", "GatherND", values((2, 3, 4)), (places % 3,), batch_dims=1)
-    rows = values((4, 5, 3))
-    picked = np.array([[1, 3], [0, -1]])
-    yield case("scatter_elements", "ScatterElements", values((2, 5)), (picked,), values((2, 2), 1), axis=1)
-    yield case("scatter_nd_rows", "ScatterND", rows, (np.array([[2], [0]]),), values((2, 5, 3), 1))
-    yield case("scatter_nd_elements", "ScatterND", rows, (np.array([[[1, 2, 0], [-1, 4, 2]]]),), values((1, 2), 1))
-    yield case("gather_elements", "GatherElements", values((3, 4)), _whole((3, 4), 4), axis=1)
-    yield case("one_hot", "OneHot", _whole((2, 3), 5), ints(5), (np.array([0.0, 2.0], np.float32),))
-    yield case("one_hot_axis", "OneHot", _whole((2, 3), 5), ints(5), (np.array([0.0, 1.0], np.float32),), axis=1)
-
-
-def labels() -> Iterator[Case]:
-    """An image operator behind what has NHWC axes by its label in the runtime only if all labels before it are known."""
-    turned, again = [helper.make_node("Transpose", [name], [f"{name}t"], perm=[0, 2, 1]) for name in "ab"]
-    fed = {"a": values((1, 4, 8)), "b": values((1, 4, 8), 1), "d": values((1, 8, 4), 2), "f": values((4,), 4)}
-    either = helper.make_node("Less", ["d", "zero"], ["c"])
-    product = helper.make_node("MatMul", ["a", "bt"], ["n"])
-    back = [
-        helper.make_node("Reshape", ["at", "long"], ["r"]),
-        helper.make_node("Transpose", ["r"], ["m"], perm=[0, 2, 1]),
-    ]
-    for name, nodes in {
-        "a_product_by_a_turned_one": [again, helper.make_node("MatMul", ["a", "bt"], ["m"])],
-        "a_product_of_a_turned_one": [turned, helper.make_node("MatMul", ["at", "b"], ["m"])],
-        "a_constant_times_a_turned_one": [turned, helper.make_node("MatMul", ["w", "at"], ["m"])],
-        "a_turned_one_times_a_constant": [turned, helper.make_node("MatMul", ["at", "v"], ["m"])],
-        "a_choice_of_a_turned_one": [turned, either, helper.make_node("Where", ["c", "at", "d"], ["m"])],
-        "a_choice_against_a_turned_one": [turned, either, helper.make_node("Where", ["c", "d", "at"], ["m"])],
-        "turned_twice": [turned, *back],
-        "moved": [helper.make_node("Transpose", ["a"], ["m"], perm=[2, 0, 1])],
-        "a_constant_and_a_product": [again, product, helper.make_node("Sub", ["v", "n"], ["m"])],
-        "a_row_and_a_product": [again, product, helper.make_node("Add", ["f", "n"], ["m"])],
-        "a_product_and_more_axes": [again, product, helper.make_node("Div", ["n", "u"], ["m"])],
-    }.items():
-        picture = [
-            helper.make_node("Reshape", ["m", "square"], ["s"]),
-            helper.make_node("Transpose", ["s"], ["p"], perm=[0, 3, 1, 2]),
-            helper.make_node("Conv", ["p", "filters"], ["y0"], name="conv"),
-        ]
-        constants = {
-            "w": values((1, 8, 8), 2),
-            "v": values((1, 4, 4), 2),
-            "u": values((1, 2, 4, 4), 2, 1.0, 2.0),
-            "zero": np.zeros(1, np.float32),
-            "long": np.array([1, 2, 16]),
-            "square": np.array([1, 4, -1, 2]),
-            "filters": values((3, 2, 2, 2), 3),
-        }
-        used = {key for node in (*nodes, *picture) for key in node.input}
-        given = [{key: array for key, array in arrays.items() if key in used} for arrays in (fed, constants)]
-        yield Case(f"conv_of_{name}", build([*nodes, *picture], *given), given[0])
-
-
-def scatters() -> Iterator[Case]:
-    """To computed places, and what adds."""
-    nothing, twice = const((4, 3)), np.array([2, 0, 2])
-    for reduction in ("none", "add"):
-        said = {"reduction": reduction}
-        rows = (twice if reduction == "add" else np.array([2, 0, 3])).reshape(3, 1)
-        yield case(f"scatter_nd_{reduction}", "ScatterND", nothing, rows, values((3, 3), 1), **said)
-        places = np.array([[1, 2], [0, 0], [3, 1]])
-        yield case(f"scatter_nd_deep_{reduction}", "ScatterND", values((4, 3, 2)), places, values((3, 2), 1), **said)
-        picked = np.array([[1, 3], [0, 4]])
-        x, updates = values((2, 5)), values((2, 2), 1)
-        yield case(f"scatter_elements_{reduction}", "ScatterElements", x, picked, updates, axis=1, **said)
-        whole = np.array([[1, 0], [0, 5]])
-        yield case(f"scatter_whole_{reduction}", "ScatterND", _whole((2, 6), 9), whole, _whole((2,), 9), **said)
-    constant = (np.array([[1, 1], [-1, 0]]),)
-    yield case(
-        "scatter_elements_twice",
-        "ScatterElements",
-        values((2, 5)),
-        constant,
-        values((2, 2), 1),
-        axis=1,
-        reduction="add",
-    )
-    nodes = [
-        helper.make_node("Unsqueeze", ["to", "last"], ["column"]),
-        helper.make_node("Expand", ["column", "size"], ["everywhere"]),
-        helper.make_node("ScatterElements", ["nothing", "everywhere", "x"], ["first"], axis=0, reduction="add"),
-        helper.make_node("ScatterElements", ["nothing", "everywhere", "first"], ["second"], axis=0, reduction="add"),
-        helper.make_node("Sub", ["second", "nothing"], ["y0"]),
-    ]
-    constants = {"nothing": values((3, 4)), "last": np.array([1]), "size": np.array([3, 4])}
-    feed = {"x": values((3, 4), 1), "to": twice}
-    yield Case("scatter_rows_to_a_constant", build(nodes, feed, constants, opset=18), feed)
 
 
 def normalizations() -> Iterator[Case]:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from tests.cli.workshop import SUCCESS, Config, command, ini, write_bins
 from tests.runtimes.ov_runtime import Arrays, Case
 from tests.runtimes.parts import run_exactly
-from tests.runtimes.test_settings import FLAGS, MODELS
+from tests.runtimes.settings_networks import MODELS
+from tests.runtimes.test_settings import FLAGS
 from tests.support import build_proto, normal
 
 

@@ -10,7 +10,8 @@ from tests.runtimes.conftest import Tally
 from tests.runtimes.onnx_settings import results
 from tests.runtimes.ov_runtime import run_cases, skip_if_missing
 from tests.runtimes.parts import cosine
-from tests.runtimes.test_settings import MODELS, SETTINGS, USUAL
+from tests.runtimes.settings_networks import MODELS
+from tests.runtimes.test_settings import SETTINGS, USUAL
 
 pytestmark = pytest.mark.runtime
 

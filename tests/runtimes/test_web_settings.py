@@ -11,7 +11,8 @@ from tests.runtimes.conftest import Tally
 from tests.runtimes.onnx_settings import results
 from tests.runtimes.ov_runtime import Case
 from tests.runtimes.parts import cosine
-from tests.runtimes.test_settings import FULL, MODELS, SETTINGS, USUAL
+from tests.runtimes.settings_networks import MODELS
+from tests.runtimes.test_settings import FULL, SETTINGS, USUAL
 from tests.runtimes.web_runtime import run_cases, skip_if_missing
 from tests.support import build_proto
 
