@@ -53,7 +53,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "GatherND",
             "GridSample",
             "If",
-            "LSTM of other forms",
+            "Recurrent layers of other forms",
             "Loop",
             "MaxPool of volumes",
             "ReduceLogSumExp",

@@ -81,7 +81,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "If": spell_out_choices,
         "IsNaN": spell_out_is_nan,
         "LRN": spell_out_local_response,
-        "LSTM of other forms": spell_out_forms,
+        "Recurrent layers of other forms": spell_out_forms,
         "Loop": spell_out_loops,
         "LogSoftmax": spell_out_log_softmax,
         "MatMul": spell_out_vector_products,
