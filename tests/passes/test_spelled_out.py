@@ -18,7 +18,7 @@ from converter_lite.passes.spelled_out.indexing import (
     spell_out_reversal,
 )
 from converter_lite.passes.spelled_out.local_response import spell_out_local_response
-from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_moved_truths, spell_out_sign
+from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_sign
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
 from tests.support import (
@@ -238,22 +238,6 @@ def test_nan_is_what_is_not_at_most_infinite() -> None:
     assert_applies(spell_out_is_nan, build(text), 1, feed)
 
 
-@pytest.mark.parametrize(
-    "moved",
-    ["Transpose<perm=[1,0]>(b)", "Gather<axis=1>(b, places)", "Slice(b, first, first)", "Expand(b, cube)"],
-)
-def test_truth_values_move_as_floats(moved: str) -> None:
-    text = f"g (float[2,3] x) => (float[M,N] y) {{ b = Greater(x, zero) m = {moved} y = Cast<to=1>(m) }}"
-    if "Expand" in moved:
-        text = text.replace("M,N", "2,2,3")
-    constants = {"zero": np.float32(0), "places": np.array([2, 0]), "first": np.array([1]), "cube": np.array([2, 2, 3])}
-    model = build(text, **{name: array for name, array in constants.items() if name in text})
-    assert_applies(spell_out_moved_truths, model, 1)
-    (node,) = (n for n in model.graph if n.op_type == moved.split("<")[0].split("(")[0])
-    assert node.inputs[0] is not None
-    assert node.inputs[0].dtype is ir.DataType.FLOAT
-
-
 MODES = ('mode="cubic"', 'mode="linear"', 'mode="nearest", nearest_mode="round_prefer_ceil"')
 
 
@@ -373,7 +357,7 @@ def test_truth_values_that_another_rule_moves_are_moved_as_floats() -> None:
     text = "g (float[2,6,3] x) => (bool[2,6,3] y) { t = Greater(x, zero) "
     text += "r = ReverseSequence<batch_axis=0, time_axis=1>(t, n) y = Not(r) }"
     model = build(text, n=np.array([4, 4]), zero=np.float32(0))
-    after = optimize(clone(model), spelled_out=frozenset({"ReverseSequence", "Expand"})).model
+    after = optimize(clone(model), spelled_out=frozenset({"ReverseSequence", "Expand of truth values"})).model
     moved = [node for node in after.graph if node.op_type in ("Gather", "Slice", "Transpose")]
     assert moved
     assert {node.inputs[0].dtype for node in moved if node.inputs[0] is not None} == {ir.DataType.FLOAT}

@@ -43,6 +43,20 @@ OPERATORS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 """Operator -> constant inputs (``None``: the tensor once more), attributes."""
 
+OF_TRUTHS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = OPERATORS | {
+    "Equal": ({"b": None}, {}),
+    "GatherElements": ({"b": [[[2, 0, 1, 1]]]}, {"axis": 1}),
+    "GatherND": ({"b": [[0, 1], [0, 0]]}, {}),
+    "Pad": ({"b": [0, 1, 0, 0, 0, 2]}, {}),
+    "ReduceMax": ({"b": [1]}, {}),
+    "ReduceMin": ({"b": [1]}, {}),
+    "ScatterElements": ({"b": [[[2, 0, 1, 1]]], "c": [[[0, 1, 0, 1]]]}, {"axis": 1}),
+    "Trilu": ({}, {"upper": 0}),
+}
+"""The same for operators between a comparison and a Cast to floats; ``c`` of scatters is a truth value."""
+
+BITS = ("BitwiseAnd", "BitwiseOr", "BitwiseXor")
+
 
 @functools.cache
 def cases() -> tuple[NodeCase, ...]:
@@ -63,6 +77,32 @@ def cases() -> tuple[NodeCase, ...]:
             table = np.arange(15, dtype=np.float32).reshape(5, 3)
             found.append(case(f"indices_{x.dtype}", [pick], {"x": x}, {"b": table}))
         found.append(case(f"through_{x.dtype}", [there, back], {"x": x.astype(np.float32)}, {}))
+    return tuple(found) + truths()
+
+
+def truths() -> tuple[NodeCase, ...]:
+    """Every operator between a comparison and a Cast, and operators on bits that are truth values."""
+    found = []
+    x = (np.arange(12, dtype=np.float32).reshape(1, 3, 4) % 5) - 2
+    above, number = helper.make_node("Greater", ["x", "zero"], ["t"]), helper.make_node("Cast", ["t"], ["n"], to=6)
+    zero = {"zero": np.float32(0)}
+    for operator, (constants, attributes) in OF_TRUTHS.items():
+        names = ["t" if value is None else name for name, value in constants.items()]
+        outputs = [f"m{i}" for i in range(attributes.get("num_outputs", 1))]
+        node = helper.make_node(operator, ["t", *names], outputs, **attributes)
+        to = {} if operator == "Cast" else {"to": onnx.TensorProto.FLOAT}
+        last = helper.make_node("Cast" if to else "Neg", outputs[-1:], ["y0"], **to)
+        stored = {name: np.array(value, np.int64) for name, value in constants.items() if value is not None}
+        if operator.startswith("Scatter"):
+            stored["c"] = stored["c"].astype(bool)
+        found.append(case(f"{operator}_truths", [above, node, last], {"x": x}, zero | stored))
+    for operator in BITS:
+        other = {"b": np.array([[[0, 1, 1, 0]]], np.int32)}
+        node = helper.make_node(operator, ["n", "b"], ["m"])
+        last = helper.make_node("Cast", ["m"], ["y0"], to=onnx.TensorProto.FLOAT)
+        found.append(case(f"{operator}_truths", [above, number, node, last], {"x": x}, zero | other))
+    turned = helper.make_node("BitwiseNot", ["x"], ["y0"])
+    found.append(case("BitwiseNot_int32", [turned], {"x": x.astype(np.int32)}, {}))
     return tuple(found)
 
 
@@ -73,7 +113,7 @@ def case(name: str, nodes: list[onnx.NodeProto], feed: dict[str, Any], constants
     outputs = [helper.make_empty_tensor_value_info(output) for output in nodes[-1].output]
     stored = [onnx.numpy_helper.from_array(array, key) for key, array in constants.items()]
     graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     results = DEFAULT_ENGINE.session(model.SerializeToString()).run(feed)
     for output in model.graph.output:
         array = results[output.name]
@@ -98,7 +138,7 @@ def test_types_in_mindspore_lite(platform: Platform, tally: Tally, tmp_path: Pat
     counts = {"tried": len(cases()), "refused": len(cases()) - len(files), "wrong": len(wrong)}
     tally(f"MindSpore Lite 2.0.0, {platform.name}", FORM, **counts)
     assert wrong == {}
-    assert len(files) >= 50
+    assert len(files) >= 80
 
 
 @pytest.mark.parametrize("target", ["x86", "arm"])
@@ -130,4 +170,4 @@ def test_types_in_paddle_lite(target: str, tally: Tally, tmp_path: Path) -> None
     counts = {"tried": len(tried), "refused": len(tried) - len(files), "wrong": len(wrong)}
     tally(ARM64 if target == "arm" else "Paddle-Lite 2.12, x86", FORM, **counts)
     assert wrong == {}
-    assert len(files) >= 30
+    assert len(files) >= 60

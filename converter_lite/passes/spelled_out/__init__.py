@@ -41,7 +41,6 @@ from converter_lite.passes.spelled_out.indexing import (
 from converter_lite.passes.spelled_out.local_response import spell_out_local_response
 from converter_lite.passes.spelled_out.logic import (
     spell_out_is_nan,
-    spell_out_moved_truths,
     spell_out_round,
     spell_out_sign,
 )
@@ -55,10 +54,13 @@ from converter_lite.passes.spelled_out.scattering import spell_out_put_elements,
 from converter_lite.passes.spelled_out.spectra import spell_out_dft, spell_out_stft
 from converter_lite.passes.spelled_out.triangles import spell_out_triangles
 from converter_lite.passes.spelled_out.trigonometry import spell_out_functions, spell_out_tan
+from converter_lite.passes.spelled_out.truths import spell_out_bits, spell_out_moved_truths
 from converter_lite.passes.spelled_out.volumes import spell_out_deep_pools, spell_out_volumes
 
 SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
     {
+        "BitwiseAnd": spell_out_bits,
+        "Concat of truth values": spell_out_moved_truths,  # before the rules that take numbers only
         "AffineGrid": spell_out_affine_grid,
         "Atan": spell_out_functions,
         "Celu": spell_out_celu,
@@ -102,9 +104,9 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Tan": spell_out_tan,
         "Transpose of many axes": spell_out_many_axes,
         "Trilu": spell_out_triangles,
-        "Expand": spell_out_moved_truths,  # the last one: others move truth values, too
+        "Expand of truth values": spell_out_moved_truths,  # the last one: other rules move truth values, too
     }
 )
 """Operator -> rule for it and for its relatives: LSTM goes with GRU, ScatterElements with ScatterND, other inverse and all
 hyperbolic functions with Atan, all pooling and ConvTranspose over one dimension with MaxPool, all that moves truth values with
-Expand."""
+Concat and Expand, other operators on bits with BitwiseAnd."""

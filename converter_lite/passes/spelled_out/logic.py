@@ -1,4 +1,4 @@
-"""Tests of numbers, and truth values that are moved."""
+"""Tests of numbers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from converter_lite.passes.spelled_out.inserting import insert
 
 ROUNDED = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
 """Types that Round knows."""
-
-MOVED = ("Expand", "Gather", "Slice", "Transpose")
-"""Operators that move elements, for which some runtime has no kernel for truth values."""
 
 FIRST_OPSET = 12
 """The first operator set with LessOrEqual."""
@@ -89,23 +86,4 @@ def _round(graph: ir.Graph, node: ir.Node) -> bool:
     to_even = put("Mul", holds("Equal", rest, half), holds("Greater", parity, half))
     added = put("Add", holds("Greater", rest, half), to_even)
     replace([node], ir.node("Add", [floor, added]))
-    return True
-
-
-def spell_out_moved_truths(model: ir.Model) -> int:
-    """Move truth values, such as masks of attention, as floats."""
-    return sum(_moved_truths(model.graph, node) for node in list(model.graph) if is_op(node, *MOVED))
-
-
-def _moved_truths(graph: ir.Graph, node: ir.Node) -> bool:
-    x, *others = node.inputs
-    if x is None or x.dtype is not ir.DataType.BOOL:
-        return False
-    floats = ir.TensorType(ir.DataType.FLOAT)
-    numbers = insert(graph, node, "Cast", [x], g.static_shape(x), to=floats.dtype.value)
-    numbers.type = floats
-    settings = {name: attribute.value for name, attribute in node.attributes.items()}
-    moved = insert(graph, node, node.op_type, [numbers, *others], g.static_shape(node.outputs[0]), **settings)
-    moved.type = floats
-    replace([node], ir.node("Cast", [moved], attributes={"to": ir.DataType.BOOL.value}))
     return True
