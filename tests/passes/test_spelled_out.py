@@ -14,13 +14,14 @@ from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
     spell_out_gather_elements,
     spell_out_negative_indices,
-    spell_out_padding,
     spell_out_reversal,
 )
 from converter_lite.passes.spelled_out.local_response import spell_out_local_response
 from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_sign
+from converter_lite.passes.spelled_out.padding import spell_out_integer_padding, spell_out_padding
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
+from converter_lite.passes.spelled_out.whole_numbers import spell_out_whole_numbers
 from tests.support import (
     assert_applies,
     assert_refuses,
@@ -351,6 +352,42 @@ def test_sequences_of_other_lengths_stay() -> None:
     lengths = np.array([4, 2, 4], np.int64)
     assert_refuses(spell_out_reversal, build(text.format(""), lengths=lengths))
     assert_refuses(spell_out_reversal, build(text.format(", int64[3] lengths")))
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+@pytest.mark.parametrize(
+    "bounded", ["Abs(x)", "Clip(x, low, high)", "Clip(x, , high)", "Clip(x, low)", "Max(x, row, high)", "Min(row, x)"]
+)
+def test_whole_numbers_are_bounded_by_choices(bounded: str, kind: str) -> None:
+    constants = {"low": np.array(-1, kind), "high": np.array(2, kind), "row": np.array([[0, -5, 5, 1]], kind)}
+    used = {name: array for name, array in constants.items() if name in bounded}
+    model = build(f"g ({kind}[3,4] x) => ({kind}[3,4] y) {{ y = {bounded} }}", opset=18, **used)
+    assert_applies(spell_out_whole_numbers, model, 1, {"x": np.arange(-6, 6).reshape(3, 4).astype(kind)})
+    assert not {"Abs", "Clip", "Max", "Min"} & set(operators(model))
+
+
+@pytest.mark.parametrize(("kind", "fill"), [("int32", ", seven"), ("int64", ", seven"), ("int64", "")])
+def test_whole_numbers_are_padded_with_constants(kind: str, fill: str) -> None:
+    model = build(
+        f"g ({kind}[2,3,4] x) => ({kind}[3,3,7] y) {{ y = Pad(x, pads{fill}, axes) }}".replace(
+            "pads, axes", "pads, , axes"
+        ),
+        opset=18,
+        pads=np.array([1, 2, 0, 1]),
+        axes=np.array([0, -1]),
+        **({"seven": np.array(7, kind)} if fill else {}),
+    )
+    assert_applies(spell_out_integer_padding, model, 1, {"x": np.arange(24).reshape(2, 3, 4).astype(kind)})
+    assert operators(model)["Pad"] == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "pads"),
+    [("float", "constant", [1, 1]), ("int64", "reflect", [1, 1]), ("int64", "constant", [-1, 1])],
+)
+def test_other_pads_stay(kind: str, mode: str, pads: list[int]) -> None:
+    model = build(f'g ({kind}[4] x) => ({kind}[N] y) {{ y = Pad<mode="{mode}">(x, pads) }}', pads=np.array(pads))
+    assert_refuses(spell_out_integer_padding, model)
 
 
 def test_truth_values_that_another_rule_moves_are_moved_as_floats() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,37 @@ OPERATORS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 """Operator -> constant inputs (``None``: the tensor once more), attributes."""
 
+OF_NUMBERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "Abs": ({}, {}),
+    "Add": ({"b": [[[3], [-2], [0]]]}, {}),
+    "ArgMax": ({}, {"axis": 2}),
+    "Clip": ({"b": -1, "c": 1}, {}),
+    "CumSum": ({"axis": 2}, {}),
+    "Div": ({"b": [[[3], [-2], [1]]]}, {}),
+    "Equal": ({"b": [[[1], [0], [-1]]]}, {}),
+    "GatherElements": ({"axis": [[[2, 0, 1, 1]]]}, {"axis": 1}),
+    "GatherND": ({"axis": [[0, 1], [0, 0]]}, {}),
+    "Less": ({"b": [[[1], [0], [-1]]]}, {}),
+    "Max": ({"b": [[[1], [0], [-1]]]}, {}),
+    "Min": ({"b": [[[1], [0], [-1]]]}, {}),
+    "Mod": ({"b": [[[3], [-2], [2]]]}, {}),
+    "Mul": ({"b": [[[3], [-2], [0]]]}, {}),
+    "Neg": ({}, {}),
+    "Pad": ({"axis": [0, 1, 0, 0, 0, 2], "b": 7}, {}),
+    "Pow": ({"b": 2}, {}),
+    "ReduceMax": ({"axis": [1]}, {}),
+    "ReduceMean": ({"axis": [1]}, {}),
+    "ReduceMin": ({"axis": [1]}, {}),
+    "ReduceProd": ({"axis": [1]}, {}),
+    "ReduceSum": ({"axis": [1]}, {}),
+    "ScatterElements": ({"axis": [[[2, 0, 1, 1]]], "b": [[[5, 6, 7, 8]]]}, {"axis": 1}),
+    "Sign": ({}, {}),
+    "Sub": ({"b": [[[3], [-2], [0]]]}, {}),
+    "TopK": ({"axis": [2]}, {"num_outputs": 2}),
+    "Trilu": ({}, {"upper": 0}),
+}
+"""The same for numbers below zero, too; ``b`` and ``c`` have the type of the numbers."""
+
 OF_TRUTHS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = OPERATORS | {
     "Equal": ({"b": None}, {}),
     "GatherElements": ({"b": [[[2, 0, 1, 1]]]}, {"axis": 1}),
@@ -73,11 +105,22 @@ def cases() -> tuple[NodeCase, ...]:
         there = helper.make_node("Cast", ["x"], ["n"], to=helper.np_dtype_to_tensor_dtype(x.dtype))
         back = helper.make_node("Cast", ["n"], ["y0"], to=onnx.TensorProto.FLOAT)
         if kind in (np.int32, np.int64):
+            found.extend(numbers(x - 2))
             pick = helper.make_node("Gather", ["b", "x"], ["y0"], axis=0)
             table = np.arange(15, dtype=np.float32).reshape(5, 3)
             found.append(case(f"indices_{x.dtype}", [pick], {"x": x}, {"b": table}))
         found.append(case(f"through_{x.dtype}", [there, back], {"x": x.astype(np.float32)}, {}))
     return tuple(found) + truths()
+
+
+def numbers(x: NDArray[Any]) -> Iterator[NodeCase]:
+    """Every operator that computes with whole numbers."""
+    for operator, (constants, attributes) in OF_NUMBERS.items():
+        settings = {key: value for key, value in attributes.items() if key != "num_outputs"}
+        outputs = [f"y{i}" for i in range(attributes.get("num_outputs", 1))]
+        node = helper.make_node(operator, ["x", *constants], outputs, **settings)
+        stored = {name: np.array(value, np.int64 if name == "axis" else x.dtype) for name, value in constants.items()}
+        yield case(f"{operator}_of_{x.dtype}", [node], {"x": x}, stored)
 
 
 def truths() -> tuple[NodeCase, ...]:

@@ -35,7 +35,6 @@ from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
     spell_out_gather_elements,
     spell_out_negative_indices,
-    spell_out_padding,
     spell_out_reversal,
 )
 from converter_lite.passes.spelled_out.local_response import spell_out_local_response
@@ -47,6 +46,7 @@ from converter_lite.passes.spelled_out.logic import (
 from converter_lite.passes.spelled_out.loops import spell_out_loops
 from converter_lite.passes.spelled_out.many_axes import spell_out_deep_softmax, spell_out_many_axes
 from converter_lite.passes.spelled_out.masks import spell_out_empty_rows, spell_out_infinite_equals
+from converter_lite.passes.spelled_out.padding import spell_out_integer_padding, spell_out_padding
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_forms, spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
@@ -56,11 +56,13 @@ from converter_lite.passes.spelled_out.triangles import spell_out_triangles
 from converter_lite.passes.spelled_out.trigonometry import spell_out_functions, spell_out_tan
 from converter_lite.passes.spelled_out.truths import spell_out_bits, spell_out_moved_truths
 from converter_lite.passes.spelled_out.volumes import spell_out_deep_pools, spell_out_volumes
+from converter_lite.passes.spelled_out.whole_numbers import spell_out_whole_numbers
 
 SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
     {
         "BitwiseAnd": spell_out_bits,
         "Concat of truth values": spell_out_moved_truths,  # before the rules that take numbers only
+        "Abs of whole numbers": spell_out_whole_numbers,
         "AffineGrid": spell_out_affine_grid,
         "Atan": spell_out_functions,
         "Celu": spell_out_celu,
@@ -90,6 +92,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "MaxPool": spell_out_rows,
         "MaxPool of volumes": spell_out_deep_pools,
         "Pad": spell_out_padding,
+        "Pad of whole numbers": spell_out_integer_padding,
         "ReduceLogSumExp": spell_out_log_sum_exp,
         "Resize": spell_out_resize,
         "ReverseSequence": spell_out_reversal,
@@ -109,4 +112,4 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
 )
 """Operator -> rule for it and for its relatives: LSTM goes with GRU, ScatterElements with ScatterND, other inverse and all
 hyperbolic functions with Atan, all pooling and ConvTranspose over one dimension with MaxPool, all that moves truth values with
-Concat and Expand, other operators on bits with BitwiseAnd."""
+Concat and Expand, other operators on bits with BitwiseAnd, bounds of whole numbers with Abs."""

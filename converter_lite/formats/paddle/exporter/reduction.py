@@ -20,7 +20,7 @@ from converter_lite.formats.paddle.exporter.lowering import (
     rank,
 )
 from converter_lite.formats.paddle.exporter.reshaping import cast, copy, reshape
-from converter_lite.formats.paddle.program import VarType, attr, ints, var_type
+from converter_lite.formats.paddle.program import attr, ints, var_type
 
 REDUCTIONS = {
     "ReduceMean": "reduce_mean",
@@ -29,6 +29,10 @@ REDUCTIONS = {
     "ReduceMin": "reduce_min",
     "ReduceProd": "reduce_prod",
 }
+
+
+ARM_READS = {("reduce_sum", "int64"): "int32", ("reduce_max", "int32"): "int64", ("reduce_min", "int32"): "int64"}
+"""Operator and type of its data -> the type that ARM has a kernel for (the first from 2.13 on; the second aborts)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +62,12 @@ def _emit(lowering: Lowering, node: ir.Node, operator: str, name: str, axes: lis
     reduction = _Reduction(operator, tuple(axes or range(dimensions)), dtype_name(node.inputs[0]))
     value = node.outputs[0]
     result = lowering.result(value)
-    if lowering.is_arm and (operator, reduction.dtype) == ("reduce_sum", "int64"):  # ARM has that kernel from 2.13 on
-        narrow = cast(lowering, name, VarType.INT64, VarType.INT32)
-        total = lowering.temporary(f"{value.name}.int32", dims(value), dtype=VarType.INT32)
-        _write(lowering, node, replace(reduction, dtype="int32"), narrow, total)
-        cast(lowering, total, VarType.INT32, VarType.INT64, result)
+    other = ARM_READS.get((operator, reduction.dtype)) if lowering.is_arm else None
+    if other is not None:
+        kind, given = var_type(np.dtype(other)), var_type(np.dtype(reduction.dtype))
+        total = lowering.temporary(f"{value.name}.{other}", dims(value), dtype=kind)
+        _write(lowering, node, replace(reduction, dtype=other), cast(lowering, name, given, kind), total)
+        cast(lowering, total, kind, given, result)
     else:
         _write(lowering, node, reduction, name, result)
 

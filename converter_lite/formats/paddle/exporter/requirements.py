@@ -10,6 +10,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
     inlined=DEVICE_INLINED | {"MeanVarianceNormalization", "RMSNormalization", "ReduceLogSum"},
     spelled_out=frozenset(
         {
+            "Abs of whole numbers",
             "AffineGrid",
             "Atan",
             "BitwiseAnd",
@@ -37,6 +38,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "MaxPool",
             "MaxPool of volumes",
             "Pad",
+            "Pad of whole numbers",
             "ReduceLogSumExp",
             "Resize",
             "ReverseSequence",
