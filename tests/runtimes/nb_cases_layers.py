@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tests.runtimes.nb_cases import ALL, ARM_ONLY, NEW, Cases, floats, ints, scalar
+from tests.runtimes.nb_cases import NEW, Cases, floats, ints, scalar
 from tests.support import is_since
 
 IMAGE = (1, 4, 9, 10)
@@ -289,9 +289,7 @@ def resizing(c: Cases) -> None:
     for coordinates in ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"):
         resize(f"linear {coordinates}", doubled, mode="linear", coordinate_transformation_mode=coordinates)
         for sizes in ((1, 1), (1, 17), (13, 1), (1, 10), (5, 4)):
-            on_x86 = 1 not in sizes
             to: dict[str, Any] = {
-                "releases": ALL if on_x86 else ARM_ONLY,
                 "sizes": ints(1, 4, *sizes),
                 "mode": "linear",
                 "coordinate_transformation_mode": coordinates,
@@ -302,11 +300,8 @@ def resizing(c: Cases) -> None:
         given: dict[str, Any] = {"mode": "linear", "coordinate_transformation_mode": coordinates}
         name, larger = f"Resize linear {coordinates} from 1", ints(1, 4, 5, 9)
         c.add(name, "Resize", (1, 4, 1, 1), None, None, consts={3: larger}, **given)
-        if coordinates != "align_corners":
-            wider, given["releases"] = ints(1, 4, 1, 13), NEW
-            c.add(
-                f"Resize linear {coordinates} of a line", "Resize", (1, 4, 1, 7), None, None, consts={3: wider}, **given
-            )
+        wider, given["releases"] = ints(1, 4, 1, 13), NEW
+        c.add(f"Resize linear {coordinates} of a line", "Resize", (1, 4, 1, 7), None, None, consts={3: wider}, **given)
     third = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
     region = {1: floats(), 2: floats(1, 1, 2, 2)}
     for larger in (ints(1, 4, 9, 7), ints(1, 4, 24, 13), ints(1, 4, 3, 25)):

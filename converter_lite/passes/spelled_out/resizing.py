@@ -108,7 +108,9 @@ def _is_plain(
     if any(abs(s * f - r) > allowed for s, f, r in zip(before, factors, after, strict=True)):
         return False
     if mode == "linear":
-        return transform in PLAIN_LINEAR
+        sides = zip(before[2:], after[2:], strict=True)
+        to_a_line = any(new == 1 and (old > 1 or transform == "align_corners") for old, new in sides)
+        return transform in PLAIN_LINEAR and not to_a_line
     if mode == "cubic":
         return False
     grows = all(factor >= 1 and factor.is_integer() for factor in map(float, factors))

@@ -127,11 +127,7 @@ def program(path: Path) -> Program:
 
 @pytest.mark.parametrize("case", CASES[::3], ids=lambda case: case.name)
 def test_a_written_model_reads_back_as_the_same_function(case: NbCase, tmp_path: Path) -> None:
-    try:
-        path = written(QuantizedModel(case.model, QuantPlan("paddle")), tmp_path)
-    except TargetError as error:
-        assert "to a side of 1" in str(error)
-        return
+    path = written(QuantizedModel(case.model, QuantPlan("paddle")), tmp_path)
     again = run(read_paddle(path).model, case.feed)
     wanted = list(run(case.model, case.feed).values())
     given = [array.reshape(array.shape or (1,)) for array in again.values()]

@@ -18,7 +18,7 @@ from converter_lite.formats.paddle.exporter.lowering import (
     rank,
     text_attribute,
 )
-from converter_lite.formats.paddle.program import Attribute, attr, floats, ints
+from converter_lite.formats.paddle.program import Attribute, attr, floats
 
 
 def _resize(lowering: Lowering, node: ir.Node) -> None:
@@ -40,8 +40,6 @@ def _resize(lowering: Lowering, node: ir.Node) -> None:
             f"a Resize by {factors} whose result is not exactly so large: the runtime goes by the size",
             "give the output size instead of scales, or an input size that the factor divides",
         )
-    if mode == "linear" and not lowering.is_arm:
-        _refuse_sides_of_one(node, (height, width), "--nbTarget=arm has it" if lowering.absorbs else "")
     by_scale = scales is not None and not fixed
     attributes = {
         "scale": floats(scales if by_scale and scales is not None else ()),
@@ -54,8 +52,6 @@ def _resize(lowering: Lowering, node: ir.Node) -> None:
     }
     operator = "nearest_interp_v2" if mode == "nearest" else "bilinear_interp_v2"
     name, outputs = lowering.tensor(node.inputs[0]), {"Out": [lowering.result(node.outputs[0])]}
-    if mode == "linear" and _coordinates(node) in ("align_corners", "pytorch_half_pixel") and 1 in (height, width):
-        name = _first_line(lowering, node, name, [2 + axis for axis, size in enumerate((height, width)) if size == 1])
     if mode == "linear" and not lowering.is_arm:
         name = _without_sides_of_one(lowering, node, name)
         if _coordinates(node) == "asymmetric":
@@ -87,30 +83,6 @@ def _doubled(lowering: Lowering, node: ir.Node, name: str, operator: str, attrib
         lowering.emit(operator, {"X": [name]}, {"Out": [result]}, given)
         name = result
     return name
-
-
-def _refuse_sides_of_one(node: ir.Node, result: tuple[int, ...], hint: str) -> None:
-    """x86 kernels use the first line as the middle; with align_corners those of 2.10 divide by zero."""
-    coordinates, source = _coordinates(node), dims(node.inputs[0])[2:]  # type: ignore[arg-type]
-    if any(new == 1 and (old != 1 or coordinates == "align_corners") for old, new in zip(source, result, strict=True)):
-        raise Unsupported(f"linear Resize with {coordinates} to a side of 1", hint)
-
-
-def _first_line(lowering: Lowering, node: ir.Node, name: str, axes: list[int]) -> str:
-    """The first row or column, which is what a side of 1 shows: the kernel crashes, or takes the middle."""
-    sizes = list(dims(node.outputs[0])[:2]) + list(dims(node.inputs[0])[2:])  # type: ignore[arg-type]
-    for axis in axes:
-        sizes[axis] = 1
-    line = lowering.temporary(f"{node.outputs[0].name}.line", sizes)
-    attributes = {
-        "axes": ints(axes),
-        "starts": ints([0] * len(axes)),
-        "ends": ints([1] * len(axes)),
-        "infer_flags": ints([1] * len(axes)),
-        "decrease_axis": ints(()),
-    }
-    lowering.emit("slice", {"Input": [name]}, {"Out": [line]}, attributes)
-    return line
 
 
 def _scales(node: ir.Node) -> list[float] | None:
