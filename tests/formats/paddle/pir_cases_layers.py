@@ -57,6 +57,15 @@ def same(size: int, kernel: int, stride: int) -> tuple[int, int]:
 
 LAST = np.moveaxis(PICTURE, 1, -1).copy()
 
+UNPOOLED = np.zeros((1, 2, 2, 4), np.float32)
+UNPOOLED[0, :, 1, 1::2] = [[5, 7], [17, 19]]
+
+
+def unpooled(p: PirProgram, x: int) -> int:
+    maxima = p.op("max_pool2d_with_index", x, results=2, kernel_size=[2, 2], strides=[2, 2], paddings=[0, 0])
+    return p.op("unpool", maxima, maxima + 1, p.ints(2, 4), ksize=[2, 2], strides=[2, 2], padding=[0, 0])
+
+
 CONVOLUTIONS = {
     "conv2d": convolution(
         "conv2d", FILTERS, ref.conv(PICTURE, FILTERS, stride=2, pad=1), strides=[2, 2], paddings=[1, 1]
@@ -206,6 +215,7 @@ POOLED = {
         paddings=[0, 0, 0],
         pooling_type="avg",
     ),
+    "unpool": Case("unpool", unpooled, [np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)], [UNPOOLED]),
     "max_pool2d_with_index": Case(
         "max_pool2d_with_index",
         lambda p, x: all_of(

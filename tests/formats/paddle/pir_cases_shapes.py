@@ -223,6 +223,14 @@ SHAPED = {
         [ROWS, random(4)],
         [with_rows()],
     ),
+    "fold": Case(
+        "fold",
+        lambda p, x: p.op(
+            "fold", x, output_sizes=[3, 2], kernel_sizes=[2, 2], strides=[1, 1], paddings=[0, 0, 0, 0], dilations=[1, 1]
+        ),
+        [np.arange(8, dtype=np.float32).reshape(1, 4, 2)],
+        [np.array([[[[0.0, 2.0], [5.0, 9.0], [5.0, 7.0]]]])],
+    ),
     "unfold": Case(
         "unfold",
         lambda p, x: p.op("unfold", x, kernel_sizes=[2, 3], strides=[1, 1], paddings=[0, 0, 0, 0], dilations=[1, 1]),
@@ -335,6 +343,15 @@ MADE = {
         ),
         [ROWS],
         [ROWS + np.linspace(0, 1, 4)],
+    ),
+    "diag": Case(
+        "diag",
+        lambda p, x: p.op("diag", x, offset=-1, padding_value=3.0),
+        [random(4)],
+        [np.diag(random(4), -1) + np.where(np.eye(5, k=-1), 0, 3)],
+    ),
+    "diag of a matrix": Case(
+        "diag", lambda p, x: p.op("diag", x, offset=1, padding_value=0.0), [ROWS], [np.diag(ROWS, 1)]
     ),
     "eye": Case(
         "eye",

@@ -105,6 +105,24 @@ CASES: dict[str, tuple[Sequence[int], Build, str]] = {
         lambda p, x: p.op("unfold", x, kernel_sizes=[2, 2], strides=[1, 1], paddings=[0, 0, 0, 0], dilations=[1, 1]),
         "the number of channels is not known",
     ),
+    "an open diagonal": (
+        (-1, 4),
+        lambda p, x: p.op("diag", x, offset=0, padding_value=0.0),
+        "a diagonal of unknown size",
+    ),
+    "open planes": (
+        (1, 2, -1, 4),
+        lambda p, x: p.op(
+            "unpool",
+            x,
+            p.op("cast", x, dtype=Dtype("int32")),
+            p.ints(2, 4),
+            ksize=[2, 2],
+            strides=[2, 2],
+            padding=[0, 0],
+        ),
+        "the size of its planes is not known",
+    ),
     "blocks": (
         PICTURE,
         lambda p, x: p.op("pixel_unshuffle", x, downscale_factor=3, data_format="NCHW"),

@@ -13,7 +13,7 @@ from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.context import Handler, Importer
 from converter_lite.formats.paddle.importer.elementwise import output
 from converter_lite.formats.paddle.importer.filled import check_filled, filled
-from converter_lite.formats.paddle.importer.sizes import scalar, sizes, vector
+from converter_lite.formats.paddle.importer.sizes import constant_number, known, like, scalar, sizes, vector
 from converter_lite.formats.paddle.program import Operator, numpy_type
 
 LISTS = ("values", "fp32_values", "int32_values", "int64_values", "bool_values", "fp64_values")
@@ -101,11 +101,11 @@ def _steps(start: Any, step: Any, count: int, dtype: np.dtype[Any]) -> NDArray[A
 
 
 def _linspace(importer: Importer, op: Operator) -> None:
-    arrays = [importer.array(op.input(slot)) for slot in ("Start", "Stop", "Num")]
+    arrays = [importer.array(op.input(slot)) for slot in ("Start", "Stop")]
     if any(array is None for array in arrays):
         raise ModelError("its bounds are computed at run time")
-    start, stop, number = (array.reshape(-1)[0] for array in arrays if array is not None)
-    dtype, count = numpy_type(int(op.get("dtype", 5))), int(number)
+    start, stop = (array.reshape(-1)[0] for array in arrays if array is not None)
+    dtype, count = numpy_type(int(op.get("dtype", 5))), constant_number(importer, op, "number", "Num", 1)
     importer.filled_left -= check_filled(importer, [count])
     if count < 1:
         raise ModelError(f"{count} numbers between {start} and {stop}")
@@ -124,6 +124,24 @@ def _eye(importer: Importer, op: Operator) -> None:
     importer.bind(output(op), importer.initializer(output(op), array))
 
 
+def _diagonal(importer: Importer, op: Operator) -> None:
+    """The matrix with a vector on a diagonal, or the vector on a diagonal of a matrix."""
+    value, shift = importer.value(op.input("X")), int(op.get("offset", 0))
+    shape = known(importer, value)
+    if -1 in shape or len(shape) not in (1, 2):
+        raise ModelError("a diagonal of unknown size")
+    if len(shape) == 2:
+        places = np.argwhere(np.eye(shape[0], shape[1], k=shift, dtype=bool))
+        importer.finish(output(op), "GatherND", value, importer.add_constant("places", places))
+        return
+    count = shape[0] + abs(shift)
+    importer.filled_left -= check_filled(importer, [count, count])
+    pads = importer.add_constant("pads", [max(shift, 0), max(-shift, 0)])
+    row = importer.compute("Pad", value, pads, like(importer, value, 0)) if shift else value
+    diagonal = importer.initializer("diagonal", np.eye(count, k=shift, dtype=bool))
+    importer.finish(output(op), "Where", diagonal, row, like(importer, value, float(op.get("padding_value", 0.0))))
+
+
 HANDLERS: dict[str, Handler] = {
     "fill_constant": _fill_constant,
     "assign_value": _assign_value,
@@ -132,4 +150,5 @@ HANDLERS: dict[str, Handler] = {
     "range": _range,
     "linspace": _linspace,
     "eye": _eye,
+    "diag_v2": _diagonal,
 }

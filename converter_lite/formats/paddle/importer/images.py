@@ -100,6 +100,19 @@ def _unfold(importer: Importer, op: Operator) -> None:
     importer.finish(output(op, "Y"), "Reshape", columns, shape)
 
 
+def _fold(importer: Importer, op: Operator) -> None:
+    """Columns as windows of a picture, which are added up."""
+    size, kernel = (
+        importer.add_constant(key, [int(n) for n in op.get(key, ())]) for key in ("output_sizes", "kernel_sizes")
+    )
+    attributes = {
+        "strides": list(op.get("strides", (1, 1))),
+        "pads": list(op.get("paddings", (0, 0, 0, 0))),
+        "dilations": list(op.get("dilations", (1, 1))),
+    }
+    importer.finish(output(op, "Y"), "Col2Im", importer.value(op.input("X")), size, kernel, **attributes)
+
+
 def _temporal_shift(importer: Importer, op: Operator) -> None:
     """The first channels are those of the picture before, the next ones those of the picture behind."""
     name, layout, count = output(op), "data_format", int(op.get("seg_num", 1))
@@ -215,6 +228,7 @@ HANDLERS: dict[str, Handler] = {
     "pixel_unshuffle": _pixel_unshuffle,
     **dict.fromkeys(("shuffle_channel", "channel_shuffle"), _shuffle_channel),
     "unfold": _unfold,
+    "fold": _fold,
     "temporal_shift": _temporal_shift,
     "grid_sampler": _grid,
     "affine_grid": _affine_grid,

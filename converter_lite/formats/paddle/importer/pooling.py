@@ -10,7 +10,9 @@ from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.context import Handler, Importer
 from converter_lite.formats.paddle.importer.convolution import window
 from converter_lite.formats.paddle.importer.elementwise import output
+from converter_lite.formats.paddle.importer.filled import check_filled
 from converter_lite.formats.paddle.importer.images import back, inner, planar
+from converter_lite.formats.paddle.importer.sizes import constant_list, known, like
 from converter_lite.formats.paddle.program import Operator
 
 MOST_WINDOWS = 64
@@ -115,4 +117,25 @@ def _with_places(importer: Importer, op: Operator, value: ir.Value) -> None:
     importer.finish(output(op, "Mask"), "Cast", importer.compute("Mod", places, plane), to=int(ir.DataType.INT32))
 
 
-HANDLERS: dict[str, Handler] = dict.fromkeys(("pool2d", "pool3d", "max_pool2d_with_index"), _pool)
+def _unpool(importer: Importer, op: Operator) -> None:
+    """Maxima at the places where they were, within planes of zeros."""
+    value, places = importer.value(op.input("X")), importer.value(op.input("Indices"))
+    shape, size = known(importer, value), constant_list(importer, op, "output_size", "OutputSize")
+    if -1 in shape or len(shape) != 4 or len(size) < 2:
+        raise ModelError("the size of its planes is not known")
+    planes, plane = shape[0] * shape[1], size[-2] * size[-1]
+    importer.filled_left -= check_filled(importer, [planes, plane])
+    empty = importer.compute(
+        "Expand", like(importer, value, 0), importer.add_constant("size", [planes, plane]), hint="empty"
+    )
+    flat = importer.add_constant("shape", [planes, shape[2] * shape[3]])
+    wide = importer.compute("Cast", places, to=int(ir.DataType.INT64))
+    rows = [importer.compute("Reshape", tensor, flat) for tensor in (wide, value)]
+    filled = importer.compute("ScatterElements", empty, *rows, axis=1)
+    importer.finish(output(op), "Reshape", filled, importer.add_constant("shape", [*shape[:2], *size[-2:]]))
+
+
+HANDLERS: dict[str, Handler] = {
+    **dict.fromkeys(("pool2d", "pool3d", "max_pool2d_with_index"), _pool),
+    "unpool": _unpool,
+}

@@ -100,10 +100,10 @@ def constant_list(importer: Importer, op: Operator, attribute: str, *slots: str)
     """
     for slot in slots:
         if op.inputs.get(slot):
-            arrays = [importer.array(name) for name in op.inputs[slot]]
-            if any(array is None for array in arrays):
+            found = [_constant(importer, name) for name in op.inputs[slot]]
+            if any(numbers is None for numbers in found):
                 raise ModelError(f"its {attribute} are computed at run time")
-            return [int(number) for array in arrays if array is not None for number in array.reshape(-1)]
+            return [number for numbers in found for number in numbers or ()]
     return [int(number) for number in op.get(attribute, ())]
 
 
@@ -116,10 +116,20 @@ def constant_number(importer: Importer, op: Operator, attribute: str, slot: str,
     name = op.input(slot)
     if name is None:
         return int(op.get(attribute, default))
-    array = importer.array(name)
-    if array is None or array.size != 1:
+    found = _constant(importer, name)
+    if found is None or len(found) != 1:
         raise ModelError(f"its {attribute} is computed at run time")
-    return int(array.reshape(-1)[0])
+    return found[0]
+
+
+def _constant(importer: Importer, name: str) -> list[int] | None:
+    """The integers that a variable holds: a constant, or known sizes."""
+    array = importer.array(name)
+    if array is not None:
+        return [int(number) for number in array.reshape(-1)]
+    found = numbers_of(importer.value(name), importer.contents) or (None,)
+    numbers = [number for number in found if isinstance(number, int)]
+    return numbers if len(numbers) == len(found) else None
 
 
 def scalar(importer: Importer, value: ir.Value) -> ir.Value:

@@ -133,6 +133,7 @@ RULES: Mapping[str, Rule] = {
     "depthwise_conv2d_transpose": _rule("depthwise_conv2d_transpose", "Input Filter #output_size:OutputSize", "Output"),
     "deformable_conv": _rule("deformable_conv", "Input Offset Filter Mask", "Output"),
     "max_pool2d_with_index": _rule("max_pool2d_with_index", "X", "Out Mask", **_POOL),
+    "unpool": _rule("unpool", "X Indices #output_size:OutputSize", padding="paddings"),
     "pool2d": _rule("pool2d", "X #ksize", **_POOL),
     "pool3d": _rule("pool3d", "X", **_POOL),
     # Normalizations.
@@ -188,6 +189,7 @@ RULES: Mapping[str, Rule] = {
     "triu": _with(_rule("tril_triu"), lower=False),
     "unbind": _rule("unbind", "X", "Out*"),
     "unfold": _rule("unfold", "X", "Y"),
+    "fold": _rule("fold", "X", "Y"),
     "unsqueeze": _rule("unsqueeze2", "X #axes:AxesTensor"),
     "unstack": _rule("unstack", "X", "Y*"),
     # Picking and placing.
@@ -209,6 +211,7 @@ RULES: Mapping[str, Rule] = {
     # Constants, and what is made from shapes.
     "arange": _rule("range", "Start End Step"),
     "cast": _rule("cast", dtype="out_dtype"),
+    "diag": _rule("diag_v2"),
     "eye": _rule("eye", "@num_rows @num_columns", "Out"),
     "full_batch_size_like": _rule("fill_constant_batch_size_like", "Input"),
     "full_like": _rule("fill_any_like", "X @value:ValueTensor"),
