@@ -173,3 +173,13 @@ def scatters() -> Iterator[Case]:
     constants = {"nothing": values((3, 4)), "last": np.array([1]), "size": np.array([3, 4])}
     feed = {"x": values((3, 4), 1), "to": twice}
     yield Case("scatter_rows_to_a_constant", build(nodes, feed, constants, opset=18), feed)
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("MaxPool", ["r"], ["y", "places"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Reshape", ["places", "flat"], ["rows"]),
+        helper.make_node("Mod", ["rows", "plane"], ["within"]),
+        helper.make_node("ScatterElements", ["nothing", "within", "t"], ["y0"], axis=1),
+    ]
+    constants = {"flat": np.array([6, 6]), "plane": np.array(24), "nothing": np.zeros((6, 24), np.float32)}
+    feed = {"x": values((2, 3, 4, 6)), "t": values((6, 6), 1)}
+    yield Case("places_of_maxima", build(nodes, feed, constants, opset=18), feed)

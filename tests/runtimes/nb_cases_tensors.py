@@ -258,6 +258,7 @@ def indexing(c: Cases) -> None:
     c.add("ScatterND of rows", "ScatterND", (4, 5), (2, 5), consts={1: ints(2, 0).reshape(2, 1)})
     c.add("ScatterND of elements", "ScatterND", (4, 5), (2,), consts={1: ints(2, 0, -1, 3).reshape(2, 2)})
     _scatters(c)
+    _places_of_maxima(c)
     c.add("Softmax of seven dimensions", "Softmax", (2, 3, 2, 2, 3, 2, 2), axis=3)
     for name, shape, order in (
         ("windows of a volume", (1, 2, 2, 3, 2, 2, 3), [0, 3, 6, 1, 4, 2, 5]),
@@ -398,3 +399,17 @@ def _scatters(c: Cases) -> None:
     constants = {"nothing": c.data((3, 4)), "last": ints(1), "size": ints(3, 4)}
     stored = [c.constant(name, array) for name, array in constants.items()]
     c.graph("ScatterElements to a constant", nodes, {"x": c.data((3, 4)), "to": twice}, stored, ["second"], NEW)
+
+
+def _places_of_maxima(c: Cases) -> None:
+    """Behind a Relu, so that windows hold equal elements; then in other planes, as decoders do."""
+    nodes = [
+        onnx.helper.make_node("Relu", ["x"], ["r"]),
+        onnx.helper.make_node("MaxPool", ["r"], ["y", "places"], kernel_shape=[2, 2], strides=[2, 2]),
+        onnx.helper.make_node("Reshape", ["places", "flat"], ["rows"]),
+        onnx.helper.make_node("Mod", ["rows", "plane"], ["within"]),
+        onnx.helper.make_node("ScatterElements", ["nothing", "within", "t"], ["filled"], axis=1),
+    ]
+    constants = {"flat": ints(6, 6), "plane": ints(4 * 6), "nothing": np.zeros((6, 24), np.float32)}
+    stored = [c.constant(name, array) for name, array in constants.items()]
+    c.graph("MaxPool with places", nodes, {"x": c.data((2, 3, 4, 6)), "t": c.data((6, 6))}, stored, ["y", "filled"])

@@ -66,6 +66,17 @@ ANOTHER_WAY = {
     "Resize cubic": "the same product",
     "Resize cubic by size": "the same product",
     "Resize linear by factors that are not those of the sizes": "the same product",
+    "Resize of rows": "the same product",
+    "Resize linear align_corners of a line": "the same product",
+    **{
+        f"Resize linear {way} to {sizes}": "the same product"
+        for way in ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+        for sizes in ((1, 1), (1, 17), (13, 1), (1, 10))
+    },
+    "MaxPool with places": "a Cast and a GatherND",
+    "ScatterND of two axes, none": "a Cast",
+    "ScatterND of a row, none": "a Cast",
+    "ScatterElements, none": "a Cast",
     "Where": "the kernel has no float16, and the original gives it float16",
     "Cast to": "the kernel takes float32, and the original gives it float16",
     "GatherND": "the kernel has no float16, and the original gives it float16",

@@ -58,6 +58,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "Recurrent layers of other forms",
             "Loop",
             "MaxPool of volumes",
+            "MaxPool with places",
             "Pad of whole numbers",
             "ReduceLogSumExp",
             "ReverseSequence",

@@ -37,6 +37,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "MatMul",
             "MaxPool",
             "MaxPool of volumes",
+            "MaxPool with places",
             "Pad",
             "Pad of whole numbers",
             "ReduceLogSumExp",
