@@ -13,6 +13,9 @@ from converter_lite.passes.skeleton import skeleton
 
 _log = logging.getLogger(__name__)
 
+UNKNOWN = "unk__"
+"""How inference names sizes that it does not know, with a number behind it."""
+
 
 def infer_shapes(model: ir.Model) -> int:
     """Fill in types and shapes of the main graph's values; returns how many were learned.
@@ -29,12 +32,47 @@ def infer_shapes(model: ir.Model) -> int:
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
         _log.debug("shape inference failed, shapes stay as they are: %s", error)
         return 0
+    shapes = {
+        value: [_dimension(dim) for dim in found[value.name].tensor_type.shape.dim]
+        for value in (*model.graph.inputs, *_results(model.graph))
+        if value.name in found and found[value.name].tensor_type.HasField("shape")
+    }
+    symbols = _symbols(model.graph, shapes)
     learned = 0
     for value in _results(model.graph):
-        described = found.get(value.name or "")
-        if described is not None and described.HasField("tensor_type"):
-            learned += _merge(value, described.tensor_type)
+        kind = found[value.name].tensor_type.elem_type if value.name in found else 0
+        if value.dtype is None and kind:
+            value.dtype = ir.DataType(kind)
+        if value in shapes:
+            learned += _merge(value, [symbols.get(dim, dim) if isinstance(dim, str) else dim for dim in shapes[value]])
     return learned
+
+
+def _symbols(graph: ir.Graph, shapes: Mapping[ir.Value, list[int | str | None]]) -> dict[str, str]:
+    """Name of a size in this inference -> its name in the graph.
+
+    Each inference counts unknown sizes from 0: a name that another size has from an earlier one becomes a new one.
+    """
+    used = {dim.value for value in (*graph.inputs, *_results(graph)) for dim in _symbolic(value) if dim.value}
+    names: dict[str, str] = {}
+    for value, dims in shapes.items():
+        if value.shape is not None and len(value.shape) == len(dims):
+            for new, old in zip(dims, value.shape, strict=True):
+                if isinstance(new, str) and isinstance(old, ir.SymbolicDim) and old.value:
+                    names.setdefault(new, old.value)
+    number = 0
+    for new in dict.fromkeys(
+        dim for dims in shapes.values() for dim in dims if isinstance(dim, str) and dim not in names
+    ):
+        names[new] = new
+        while names[new] in used:
+            names[new], number = f"{UNKNOWN}{number}", number + 1
+        used.add(names[new])
+    return names
+
+
+def _symbolic(value: ir.Value) -> Iterator[ir.SymbolicDim]:
+    yield from (dim for dim in value.shape or () if isinstance(dim, ir.SymbolicDim))
 
 
 def _inferred(proto: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
@@ -64,12 +102,7 @@ def _results(graph: ir.Graph) -> Iterator[ir.Value]:
         yield from node.outputs
 
 
-def _merge(value: ir.Value, found: onnx.TypeProto.Tensor) -> bool:
-    if value.dtype is None and found.elem_type:
-        value.dtype = ir.DataType(found.elem_type)
-    if not found.HasField("shape"):
-        return False
-    dims: list[int | str | None] = [_dimension(dim) for dim in found.shape.dim]
+def _merge(value: ir.Value, dims: list[int | str | None]) -> bool:
     if value.shape is not None and len(value.shape) == len(dims):
         dims = [_prefer(new, old) for new, old in zip(dims, value.shape, strict=True)]
     shape = ir.Shape(dims)

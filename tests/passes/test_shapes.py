@@ -101,3 +101,19 @@ def test_an_output_that_is_an_input_of_another_rank_is_passed_over() -> None:
     model = ir.from_proto(proto)
     infer_shapes(model)
     assert [str(value.name) for value in model.graph.outputs] == ["y", "x"]
+
+
+def test_sizes_that_are_found_later_have_names_of_their_own() -> None:
+    """Two sizes with one name would be taken for the same size."""
+    text = "g (float[2,3] a, float[4] b) => (int64[2,M] y, int64[1,N] z) "
+    model = build(text + "{ p = NonZero(a) q = NonZero(b) y = Identity(p) z = Identity(q) }")
+    first, second, *_ = model.graph
+    before = first.outputs[0].shape
+    model.graph.remove(second)
+    second.outputs[0].shape = None
+    model.graph.insert_before(first, second)
+    infer_shapes(model)
+    assert first.outputs[0].shape == before
+    assert first.outputs[0].shape is not None
+    assert second.outputs[0].shape is not None
+    assert first.outputs[0].shape[1] != second.outputs[0].shape[1]
