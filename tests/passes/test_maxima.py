@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from converter_lite.passes.spelled_out.maxima import spell_out_places_of_maxima
+from converter_lite.passes.spelled_out.maxima import spell_out_places_of_maxima, spell_out_unpooling
 from tests.support import assert_applies, assert_refuses, build, operators
 
 TEXT = """g (float[2,3,{size}] x) => (float[2,3,{pooled}] y, int64[2,3,{pooled}] z) {{
@@ -39,3 +39,22 @@ def test_other_windows_stay(attributes: str) -> None:
 def test_a_pool_whose_places_nobody_reads_stays() -> None:
     text = "g (float[1,2,4,4] x) => (float[1,2,2,2] y) { y, places = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x) }"
     assert_refuses(spell_out_places_of_maxima, build(text))
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "strides"), [("4,4", "2,2", "2,2"), ("6,8", "3,2", "3,2"), ("6,6", "2,2", "2,2")]
+)
+def test_what_is_put_at_places_is_scattered(size: str, kernel: str, strides: str) -> None:
+    window = f"<kernel_shape=[{kernel}], strides=[{strides}]>"
+    text = f"g (float[2,3,{size}] x) => (float[2,3,M,N] z) {{ y, p = MaxPool{window}(x) z = MaxUnpool{window}(y, p) }}"
+    model = build(text)
+    assert_applies(spell_out_unpooling, model, 1)
+    assert operators(model)["MaxUnpool"] == 0
+
+
+def test_unpooling_to_a_given_shape_stays() -> None:
+    window = "<kernel_shape=[2,2], strides=[2,2]>"
+    text = (
+        f"g (float[1,1,4,4] x) => (float[1,1,5,5] z) {{ y, p = MaxPool{window}(x) z = MaxUnpool{window}(y, p, size) }}"
+    )
+    assert_refuses(spell_out_unpooling, build(text, size=np.array([1, 1, 5, 5])))

@@ -183,3 +183,7 @@ def scatters() -> Iterator[Case]:
     constants = {"flat": np.array([6, 6]), "plane": np.array(24), "nothing": np.zeros((6, 24), np.float32)}
     feed = {"x": values((2, 3, 4, 6)), "t": values((6, 6), 1)}
     yield Case("places_of_maxima", build(nodes, feed, constants, opset=18), feed)
+    window = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    unpooled = [*nodes[:2], helper.make_node("MaxUnpool", ["t", "places"], ["y0"], **window)]
+    feed = {"x": values((2, 3, 4, 6)), "t": values((2, 3, 2, 3), 1)}
+    yield Case("max_unpool", build(unpooled, feed, {}, opset=18), feed)

@@ -412,4 +412,7 @@ def _places_of_maxima(c: Cases) -> None:
     ]
     constants = {"flat": ints(6, 6), "plane": ints(4 * 6), "nothing": np.zeros((6, 24), np.float32)}
     stored = [c.constant(name, array) for name, array in constants.items()]
+    window = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    unpooled = [*nodes[:2], onnx.helper.make_node("MaxUnpool", ["t", "places"], ["filled"], **window)]
+    c.graph("MaxUnpool", unpooled, {"x": c.data((2, 3, 4, 6)), "t": c.data((2, 3, 2, 3))}, [], ["y", "filled"])
     c.graph("MaxPool with places", nodes, {"x": c.data((2, 3, 4, 6)), "t": c.data((6, 6))}, stored, ["y", "filled"])

@@ -59,6 +59,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "Loop",
             "MaxPool of volumes",
             "MaxPool with places",
+            "MaxUnpool",
             "Pad of whole numbers",
             "ReduceLogSumExp",
             "ReverseSequence",

@@ -46,7 +46,7 @@ from converter_lite.passes.spelled_out.logic import (
 from converter_lite.passes.spelled_out.loops import spell_out_loops
 from converter_lite.passes.spelled_out.many_axes import spell_out_deep_softmax, spell_out_many_axes
 from converter_lite.passes.spelled_out.masks import spell_out_empty_rows, spell_out_infinite_equals
-from converter_lite.passes.spelled_out.maxima import spell_out_places_of_maxima
+from converter_lite.passes.spelled_out.maxima import spell_out_places_of_maxima, spell_out_unpooling
 from converter_lite.passes.spelled_out.padding import spell_out_integer_padding, spell_out_padding
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_forms, spell_out_recurrent
@@ -93,6 +93,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "MaxPool": spell_out_rows,
         "MaxPool of volumes": spell_out_deep_pools,
         "MaxPool with places": spell_out_places_of_maxima,
+        "MaxUnpool": spell_out_unpooling,
         "Pad": spell_out_padding,
         "Pad of whole numbers": spell_out_integer_padding,
         "ReduceLogSumExp": spell_out_log_sum_exp,

@@ -1,4 +1,4 @@
-"""Places of maxima."""
+"""Places of maxima, and what is put there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, remove, take_over
+from converter_lite.passes.rewrite import is_op, remove, replace, take_over
 from converter_lite.passes.spelled_out.inserting import insert, reduced, reshaped
 
 
@@ -29,7 +29,7 @@ def _places(graph: ir.Graph, node: ir.Node) -> bool:
         return False
     modes = any(g.int_attribute(node, name, 0) for name in ("ceil_mode", "storage_order"))
     overlaps = g.ints_attribute(node, "strides", plain) != kernel or g.ints_attribute(node, "dilations", plain) != plain
-    if modes or overlaps or any(g.ints_attribute(node, "pads")) or g.attribute(node, "auto_pad", "NOTSET") != "NOTSET":
+    if modes or overlaps or any(g.ints_attribute(node, "pads")) or "auto_pad" in node.attributes:
         return False
     (height, width), (rows, columns) = shape[2:], kernel
     down, right, planes = height // rows, width // columns, math.prod(shape[:2])
@@ -51,6 +51,31 @@ def _places(graph: ir.Graph, node: ir.Node) -> bool:
     take_over(result, node.outputs[1])
     take_over(pooled, node.outputs[0])
     remove(node)
+    return True
+
+
+def spell_out_unpooling(model: ir.Model) -> int:
+    """Replace a MaxUnpool, whose places count through the whole tensor, by a ScatterElements into a row of zeros.
+
+    Refused: unknown sizes, and a given shape.
+    """
+    return sum(_unpooled(model.graph, node) for node in list(model.graph) if is_op(node, "MaxUnpool"))
+
+
+def _unpooled(graph: ir.Graph, node: ir.Node) -> bool:
+    x, places, shape = node.inputs[0], node.inputs[1], g.static_shape(node.outputs[0])
+    if x is None or x.dtype is None or places is None or shape is None or g.input_at(node, 2) is not None:
+        return False
+    count = math.prod(g.static_shape(x) or ())
+    nothing = g.add_initializer(graph, f"{node.name}_nothing", np.zeros(math.prod(shape), x.dtype.numpy()))
+    row = reshaped(graph, node, places, (count,))
+    row.type = places.type
+    filled = insert(
+        graph, node, "ScatterElements", [nothing, row, reshaped(graph, node, x, (count,))], (math.prod(shape),), axis=0
+    )
+    replace(
+        [node], ir.node("Reshape", [filled, g.add_initializer(graph, f"{node.name}_shape", np.array(shape, np.int64))])
+    )
     return True
 
 

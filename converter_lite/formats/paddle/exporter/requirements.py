@@ -38,6 +38,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "MaxPool",
             "MaxPool of volumes",
             "MaxPool with places",
+            "MaxUnpool",
             "Pad",
             "Pad of whole numbers",
             "ReduceLogSumExp",
