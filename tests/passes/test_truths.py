@@ -99,7 +99,7 @@ def test_bits_of_other_numbers_stay() -> None:
     assert_applies(spell_out_bits, model, 0)
 
 
-@pytest.mark.parametrize(("kind", "applies"), [("int32", 1), ("int8", 1), ("uint8", 0)])
+@pytest.mark.parametrize(("kind", "applies"), [("int32", 1), ("int64", 1), ("int8", 0), ("uint8", 0)])
 def test_turned_bits_are_a_difference(kind: str, applies: int) -> None:
     model = build(f"g ({kind}[4] x) => ({kind}[4] y) {{ y = BitwiseNot(x) }}", opset=18)
     feed = {"x": np.array([0, 1, 100, 127], kind)}

@@ -88,7 +88,7 @@ def _is_truth(value: ir.Value | None) -> TypeGuard[ir.Value]:
 
 
 def spell_out_bits(model: ir.Model) -> int:
-    """Replace operators on bits where the numbers are truth values, and BitwiseNot of signed numbers, which is -1 - x."""
+    """Replace operators on bits where the numbers are truth values, and BitwiseNot of 32 and 64 bits, which is -1 - x."""
     graph = model.graph
     joined = sum(_joined_bits(graph, node) for node in list(graph) if is_op(node, *LOGICAL))
     return joined + sum(_turned_bits(graph, node) for node in list(graph) if is_op(node, "BitwiseNot"))
@@ -119,7 +119,7 @@ def _truth_behind(graph: ir.Graph, value: ir.Value | None) -> ir.Value | None:
 
 def _turned_bits(graph: ir.Graph, node: ir.Node) -> bool:
     x = node.inputs[0]
-    if x is None or x.dtype is None or not x.dtype.is_signed():
+    if x is None or x.dtype not in (ir.DataType.INT32, ir.DataType.INT64):
         return False
     replace([node], ir.node("Sub", [g.add_initializer(graph, f"{node.name}_ones", np.array(-1, x.dtype.numpy())), x]))
     return True
