@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from converter_lite.graph import constant
 from converter_lite.passes.spelled_out.scattering import spell_out_put_elements, spell_out_scatter
 from tests.support import (
     assert_applies,
@@ -33,16 +34,34 @@ def test_scatter_to_constant_places_is_a_choice_of_rows(places: list[Any], updat
     assert operators(model)["ScatterND"] == 0
 
 
-@pytest.mark.parametrize(
-    ("places", "attribute"), [([[2], [2]], ""), ([[2], [-1]], ""), ([[2], [0]], '<reduction="add">')]
-)
+@pytest.mark.parametrize(("places", "attribute"), [([[2], [2]], ""), ([[2], [0]], '<reduction="add">')])
 def test_what_adds_up_or_comes_twice_stays(places: list[Any], attribute: str) -> None:
     assert_refuses(spell_out_scatter, build(SCATTER.format("2,4,2", attribute), places=np.array(places), opset=16))
 
 
-def test_places_that_are_computed_stay() -> None:
-    text = "g (float[3,4] x, int64[2,1] places, float[2,4] u) => (float[3,4] y) { y = ScatterND(x, places, u) }"
-    assert_refuses(spell_out_scatter, build(text))
+def test_constant_places_that_come_twice_count_from_the_front() -> None:
+    model = build(SCATTER.format("2,4,2", '<reduction="add">'), places=np.array([[2], [-1]]), opset=16)
+    assert_applies(spell_out_scatter, model, 1)
+    (node,) = (node for node in model.graph if node.op_type == "ScatterND")
+    places = constant(node.inputs[1])
+    assert places is not None
+    assert (places >= 0).all()
+
+
+@pytest.mark.parametrize(("places", "updates"), [([[-1], [0]], "2,4"), ([[-3, -4], [2, 3]], "2")])
+def test_computed_places_count_from_the_front(places: list[list[int]], updates: str) -> None:
+    """Runtimes write in front of the tensor."""
+    width = len(places[0])
+    text = f"g (float[3,4] x, int64[2,{width}] places, float[{updates}] u) => (float[3,4] y) {{ y = ScatterND(x, places, u) }}"
+    model = build(text)
+    assert_applies(spell_out_scatter, model, 1, {**random_feed(model), "places": np.array(places)})
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_computed_places_of_elements_count_from_the_front(axis: int) -> None:
+    text = f"g (float[3,4] x, int64[2,2] i, float[2,2] u) => (float[3,4] y) {{ y = ScatterElements<axis={axis}>(x, i, u) }}"
+    model = build(text, opset=16)
+    assert_applies(spell_out_scatter, model, 1, {**random_feed(model), "i": np.array([[-1, 0], [1, -2]])})
 
 
 @pytest.mark.parametrize("reduction", ["none", "add"])

@@ -140,18 +140,18 @@ def labels() -> Iterator[Case]:
 
 
 def scatters() -> Iterator[Case]:
-    """To computed places, and what adds."""
-    nothing, twice = const((4, 3)), np.array([2, 0, 2])
+    """To computed places, some of which count from the end, and what adds."""
+    nothing, twice = const((4, 3)), np.array([2, 0, -2])
     for reduction in ("none", "add"):
         said = {"reduction": reduction}
-        rows = (twice if reduction == "add" else np.array([2, 0, 3])).reshape(3, 1)
+        rows = (twice if reduction == "add" else np.array([2, 0, -1])).reshape(3, 1)
         yield case(f"scatter_nd_{reduction}", "ScatterND", nothing, rows, values((3, 3), 1), **said)
-        places = np.array([[1, 2], [0, 0], [3, 1]])
+        places = np.array([[1, -1], [0, 0], [-1, 1]])
         yield case(f"scatter_nd_deep_{reduction}", "ScatterND", values((4, 3, 2)), places, values((3, 2), 1), **said)
-        picked = np.array([[1, 3], [0, 4]])
+        picked = np.array([[1, 3], [0, -1]])
         x, updates = values((2, 5)), values((2, 2), 1)
         yield case(f"scatter_elements_{reduction}", "ScatterElements", x, picked, updates, axis=1, **said)
-        corners = np.array([[1, 0], [0, 5]])
+        corners = np.array([[-1, 0], [0, 5]])
         yield case(f"scatter_whole_{reduction}", "ScatterND", whole((2, 6), 9), corners, whole((2,), 9), **said)
     constant = (np.array([[1, 1], [-1, 0]]),)
     yield case(

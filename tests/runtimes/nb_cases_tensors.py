@@ -373,17 +373,17 @@ def repetitions() -> Cases:
 
 
 def _scatters(c: Cases) -> None:
-    """To computed places, and what adds."""
-    twice, deep, picked = ints(2, 0, 2), ints(1, 2, 0, 0, 3, 1).reshape(3, 2), ints(1, 3, 0, 4).reshape(2, 2)
+    """To computed places, some of which count from the end, and what adds."""
+    twice, deep, picked = ints(2, 0, -2), ints(1, -1, 0, 0, -1, 1).reshape(3, 2), ints(1, 3, 0, -1).reshape(2, 2)
     for reduction in ("none", "add"):
         said: dict[str, Any] = {"reduction": reduction, "releases": NEW}
-        rows = (twice if reduction == "add" else ints(2, 0, 3)).reshape(3, 1)
+        rows = (twice if reduction == "add" else ints(2, 0, -1)).reshape(3, 1)
         c.add(f"ScatterND, {reduction}", "ScatterND", rows, (3, 3), consts={0: (4, 3)}, **said)
         c.add(f"ScatterND of two axes, {reduction}", "ScatterND", (4, 3, 2), deep, (3, 2), **said)
         c.add(f"ScatterElements, {reduction}", "ScatterElements", (2, 5), picked, (2, 2), axis=1, **said)
         c.add(f"ScatterND of a row, {reduction}", "ScatterND", (5,), rows, (3,), **said)
         whole = [c.rng.integers(0, 9, shape) for shape in ((2, 6), (2,))]
-        places = ints(1, 5, 0, 0).reshape(2, 2)
+        places = ints(-1, 5, 0, 0).reshape(2, 2)
         c.add(f"ScatterND of int64, {reduction}", "ScatterND", whole[0], places, whole[1], **said)
     again = ints(1, 1, -1, 0).reshape(2, 2)
     adds: dict[str, Any] = {"axis": 1, "reduction": "add", "releases": NEW}

@@ -29,7 +29,12 @@ def _places(graph: ir.Graph, node: ir.Node) -> bool:
         return False
     modes = any(g.int_attribute(node, name, 0) for name in ("ceil_mode", "storage_order"))
     overlaps = g.ints_attribute(node, "strides", plain) != kernel or g.ints_attribute(node, "dilations", plain) != plain
-    if modes or overlaps or any(g.ints_attribute(node, "pads")) or "auto_pad" in node.attributes:
+    if (
+        modes
+        or overlaps
+        or any(g.ints_attribute(node, "pads"))
+        or g.attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", b"NOTSET")
+    ):
         return False
     (height, width), (rows, columns) = shape[2:], kernel
     down, right, planes = height // rows, width // columns, math.prod(shape[:2])

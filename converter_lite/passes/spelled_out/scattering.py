@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -14,6 +15,9 @@ from converter_lite.passes.spelled_out.inserting import insert, reshaped
 
 PUTS, ADDS = "none", "add"
 """Values of ``reduction``: what was there is replaced, or added to."""
+
+COUNTED = "counted from the front"
+"""Key under which places that are not below zero remember it."""
 
 ADDED_SINCE = 16
 """The first operator set in which a ScatterND can add."""
@@ -27,12 +31,14 @@ def spell_out_scatter(model: ir.Model) -> int:
         data (d0, .., rest), updates    rows of both, one below the other ─ Gather(rows in the order of the result) ─ y
 
     A ScatterElements to computed places, or that adds, becomes a ScatterND of rows where all elements of a row go to the same
-    one (as exporters of graph networks write it), otherwise of elements in a row of all. Computed places count from the front.
+    one (as exporters of graph networks write it), otherwise of elements in a row of all. Places below zero count from the
+    end, which runtimes do not know: they write in front of the tensor.
 
     Refused: unknown sizes, places that come twice and are not added, truth values, and other reductions.
     """
     nodes = [node for node in model.graph if is_op(node, "ScatterND", "ScatterElements")]
-    return sum(_chosen(model.graph, node) or _in_rows(model.graph, node) for node in nodes)
+    rules = (_chosen, _in_rows, _counted)
+    return sum(any(rule(model.graph, node) for rule in rules) for node in nodes)
 
 
 def spell_out_put_elements(model: ir.Model) -> int:
@@ -92,8 +98,36 @@ def _in_rows(graph: ir.Graph, node: ir.Node) -> bool:
         return False
     column = _column(places, wanted) if axis == 0 and wanted[1:] == shape[1:] else None
     if column is not None:
-        return _put_rows(graph, node, column, shape[1:])
-    return _put_rows(graph, node, whole_index(graph, node, places, shape, axis), (1,))
+        return _put_rows(graph, node, _from_the_front(graph, node, column, [shape[0]]), shape[1:])
+    counted = _from_the_front(graph, node, places, [shape[axis]])
+    return _put_rows(graph, node, whole_index(graph, node, counted, shape, axis), (1,))
+
+
+def _counted(graph: ir.Graph, node: ir.Node) -> bool:
+    """Count the places of a ScatterND from the front."""
+    places, shape, wanted = node.inputs[1], g.static_shape(node.inputs[0]), g.static_shape(node.inputs[1])
+    if node.op_type != "ScatterND" or places is None or COUNTED in places.meta or shape is None or not wanted:
+        return False
+    counted = _from_the_front(graph, node, places, shape[: wanted[-1]])
+    counted.meta[COUNTED] = True
+    node.replace_input_with(1, counted)
+    return counted is not places
+
+
+def _from_the_front(graph: ir.Graph, node: ir.Node, places: ir.Value, sizes: Sequence[int]) -> ir.Value:
+    """Places, to each of which below zero the size of its axis is added."""
+    kind, shape, stored = places.dtype or ir.DataType.INT64, g.static_shape(places), g.constant(places)
+    whole = np.array(sizes, kind.numpy())
+    if stored is not None:
+        return places if (stored >= 0).all() else g.add_initializer(graph, f"{places.name}_counted", stored % whole)
+    zero = g.add_initializer(graph, f"{node.name}_zero", np.array(0, kind.numpy()))
+    below = insert(graph, node, "Less", [places, zero], shape)
+    below.type = ir.TensorType(ir.DataType.BOOL)
+    number = insert(graph, node, "Cast", [below], shape, to=kind.value)
+    added = insert(graph, node, "Mul", [number, g.add_initializer(graph, f"{node.name}_sizes", whole)], shape)
+    counted = insert(graph, node, "Add", [places, added], shape)
+    number.type = added.type = counted.type = ir.TensorType(kind)
+    return counted
 
 
 def _put_rows(graph: ir.Graph, node: ir.Node, places: ir.Value, rest: tuple[int, ...]) -> bool:
@@ -101,6 +135,7 @@ def _put_rows(graph: ir.Graph, node: ir.Node, places: ir.Value, rest: tuple[int,
     shape, many = g.static_shape(node.inputs[0]) or (), math.prod(g.static_shape(places) or ())
     index = reshaped(graph, node, places, (many, 1))
     index.type = places.type
+    index.meta[COUNTED] = True
     sizes = {0: (math.prod(shape) // math.prod(rest), *rest), 2: (many, *rest)}
     rows, put = (reshaped(graph, node, node.inputs[place], size) for place, size in sizes.items())  # type: ignore[arg-type]
     attributes = {} if _reduction(node) == PUTS else {"reduction": _reduction(node)}
