@@ -13,7 +13,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
-from converter_lite.graph import absorb_names, constant, is_constant, lazy_tensor, opset
+from converter_lite.graph import absorb_names, constant, is_constant, lazy_tensor, opset, static_shape
 from converter_lite.passes.rewrite import consumers, has_subgraph, is_op, remove
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine
 
@@ -43,6 +43,9 @@ NEVER_FOLDED = frozenset(
     }
 )
 """Random numbers differ from run to run; quantized constants must stay integers."""
+
+CHOOSING = ("NonZero", "Compress", "Unique")
+"""Operators whose results have as many elements as their values say."""
 
 LAZY_FROM = 1 << 16
 """Elements of a float16 constant from which it is widened at every read, instead of being stored at twice its size."""
@@ -161,7 +164,7 @@ def _is_worth_folding(node: ir.Node, inputs: Sequence[ir.Value], *, limit: int) 
     if any(_is_exotic(value) for value in inputs):
         return False
     read = [value for value in node.outputs if value.uses() or value.is_graph_output()]
-    sizes = [_bytes(value) for value in read]
+    sizes = [_bytes(value) if node.op_type not in CHOOSING else _largest(node) for value in read]
     return not any(
         value.is_graph_output() or size is None or size > limit for value, size in zip(read, sizes, strict=True)
     )
@@ -174,6 +177,15 @@ def _bytes(value: ir.Value) -> int | None:
     if value.shape is None or not value.shape.is_static() or value.dtype is None or value.dtype.is_string():
         return None
     return int(math.prod(value.shape.numpy()) * value.dtype.itemsize)  # untrusted shapes may overflow 64 bits
+
+
+def _largest(node: ir.Node) -> int | None:
+    """Bytes that a result of a :data:`CHOOSING` operator takes at most: places of all elements, or the elements."""
+    x = node.inputs[0]
+    shape = static_shape(x)
+    if x is None or x.dtype is None or shape is None:
+        return None
+    return int(math.prod(shape) * max(len(shape) * ir.DataType.INT64.itemsize, x.dtype.itemsize))
 
 
 def _fold(model: ir.Model, nodes: list[ir.Node], engine: Engine) -> int:

@@ -128,6 +128,25 @@ def test_a_result_that_nobody_reads_may_have_an_unknown_size() -> None:
     assert operators(model) == {"Conv": 1}
 
 
+def test_places_in_constants_are_folded() -> None:
+    """Windows of attention are chosen by places in matrices of ones."""
+    text = "g (float[4] x) => (float[1,N] y) { places = NonZero(ones) y = Gather(x, places) }"
+    model = build(text, ones=np.array([1, 0, 1, 1]))
+    assert_applies(fold_constants, model, 1)
+    assert model.graph[0].inputs[1].shape == (1, 3)
+
+
+def test_chosen_elements_of_constants_are_folded() -> None:
+    text = "g (float[4] x) => (float[N] y) { places = Compress(all, mask) y = Gather(x, places) }"
+    model = build(text, all=np.arange(4), mask=np.array([True, False, True, False]))
+    assert_applies(fold_constants, model, 1)
+
+
+def test_places_in_large_constants_stay() -> None:
+    text = "g (float[4] x) => (float[2,N] y) { places = NonZero(ones) y = Gather(x, places) }"
+    assert_refuses(fold_constants, build(text, ones=np.ones((2, 40000), bool)))
+
+
 def test_small_expansions_are_folded() -> None:
     model = build(
         "g (float[3,4] x) => (float[3,4] y) { e = Expand(one, size) y = Add(x, e) }",

@@ -381,9 +381,16 @@ def test_whole_numbers_are_padded_with_constants(kind: str, fill: str) -> None:
     assert operators(model)["Pad"] == 0
 
 
+@pytest.mark.parametrize("pads", [[-1, 0, 2, -1], [-1, 0, 0, -2]])
+def test_what_a_pad_of_whole_numbers_cuts_off_is_sliced(pads: list[int]) -> None:
+    model = build("g (int64[3,4] x) => (int64[M,N] y) { y = Pad(x, pads) }", pads=np.array(pads))
+    assert_applies(spell_out_integer_padding, model, 1, {"x": np.arange(12).reshape(3, 4)})
+    assert operators(model)["Pad"] == 0
+
+
 @pytest.mark.parametrize(
     ("kind", "mode", "pads"),
-    [("float", "constant", [1, 1]), ("int64", "reflect", [1, 1]), ("int64", "constant", [-1, 1])],
+    [("float", "constant", [1, 1]), ("int64", "reflect", [1, 1]), ("int64", "constant", [-5, 1])],
 )
 def test_other_pads_stay(kind: str, mode: str, pads: list[int]) -> None:
     model = build(f'g ({kind}[4] x) => ({kind}[N] y) {{ y = Pad<mode="{mode}">(x, pads) }}', pads=np.array(pads))

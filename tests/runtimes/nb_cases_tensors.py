@@ -259,6 +259,8 @@ def indexing(c: Cases) -> None:
     c.add("ScatterND of elements", "ScatterND", (4, 5), (2,), consts={1: ints(2, 0, -1, 3).reshape(2, 2)})
     _scatters(c)
     _places_of_maxima(c)
+    _truths(c)
+    _whole_numbers(c)
     c.add("Softmax of seven dimensions", "Softmax", (2, 3, 2, 2, 3, 2, 2), axis=3)
     for name, shape, order in (
         ("windows of a volume", (1, 2, 2, 3, 2, 2, 3), [0, 3, 6, 1, 4, 2, 5]),
@@ -416,3 +418,60 @@ def _places_of_maxima(c: Cases) -> None:
     unpooled = [*nodes[:2], onnx.helper.make_node("MaxUnpool", ["t", "places"], ["filled"], **window)]
     c.graph("MaxUnpool", unpooled, {"x": c.data((2, 3, 4, 6)), "t": c.data((2, 3, 2, 3))}, [], ["y", "filled"])
     c.graph("MaxPool with places", nodes, {"x": c.data((2, 3, 4, 6)), "t": c.data((6, 6))}, stored, ["y", "filled"])
+
+
+def _truths(c: Cases) -> None:
+    """Operators between a comparison and a Cast: Python cannot feed or fetch truth values."""
+    constants = {
+        "zero": floats(0),
+        "sizes": ints(1, 3),
+        "edges": ints(0, 1, 2, 0),
+        "axis": ints(1),
+        "rows": ints(1, -1, 0, 2, 0, 1).reshape(3, 2),
+        "mask": np.array([[True, False], [False, True], [True, True]]),
+        "bits": np.array([0, 1, 1, 0], np.int32),
+    }
+    operators: dict[str, tuple[list[str], dict[str, Any]]] = {
+        "Concat": (["t", "t"], {"axis": 0}),
+        "Equal": (["t", "o"], {}),
+        "Pad": (["t", "edges"], {}),
+        "ReduceMax": (["t", "axis"], {}),
+        "ReduceMin": (["t", "axis"], {}),
+        "ScatterElements": (["t", "rows", "mask"], {"axis": 1}),
+        "Split": (["t", "sizes"], {"axis": 1}),
+        "Trilu": (["t"], {}),
+        "BitwiseAnd": (["n", "bits"], {}),
+        "BitwiseXor": (["n", "bits"], {}),
+        "BitwiseNot": (["n"], {}),
+    }
+    for operator, (names, attributes) in operators.items():
+        results = ["m", "rest"] if operator == "Split" else ["m"]
+        nodes = [
+            onnx.helper.make_node("Greater", ["x", "zero"], ["t"]),
+            onnx.helper.make_node(operator, names, results, **attributes),
+            onnx.helper.make_node("Cast", ["m"], ["y"], to=onnx.TensorProto.FLOAT),
+        ]
+        if "o" in names:
+            nodes.insert(0, onnx.helper.make_node("Less", ["x", "zero"], ["o"]))
+        if "n" in names:
+            nodes.insert(1, onnx.helper.make_node("Cast", ["t"], ["n"], to=onnx.TensorProto.INT32))
+        used = {name for node in nodes for name in node.input}
+        stored = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items() if name in used]
+        c.graph(f"{operator} of truth values", nodes, {"x": c.data((3, 4))}, stored, ["y"])
+
+
+def _whole_numbers(c: Cases) -> None:
+    """Bounds and pads of whole numbers, for which few runtimes have kernels."""
+    for kind in (np.int32, np.int64):
+        x, row = c.rng.integers(-9, 9, (3, 4)).astype(kind), np.array([3, -2, 0, 5], kind)
+        constants: dict[str, dict[int, Any]] = {
+            "Abs": {},
+            "Max": {1: row},
+            "Min": {1: row},
+            "Clip": {1: np.full((), -2, kind), 2: np.full((), 4, kind)},
+            "Pad": {1: ints(1, 0, -1, 2), 2: np.full((), 7, kind)},
+            "ReduceMax": {1: ints(1)},
+        }
+        for operator, consts in constants.items():
+            releases = NEW if kind is np.int64 else ALL
+            c.add(f"{operator} of {np.dtype(kind).name}", operator, x, consts=consts, releases=releases)

@@ -71,7 +71,7 @@ def _pads(node: ir.Node) -> dict[int, tuple[int, int]] | None:
 def spell_out_integer_padding(model: ir.Model) -> int:
     """Replace a Pad of whole numbers by a Concat along each axis, with constants.
 
-    Refused: unknown sizes, and pads, axes or numbers that are not constant, and what is cut off.
+    What is cut off is sliced before. Refused: unknown sizes, and pads, axes or numbers that are not constant.
     """
     return sum(_pad_integers(model.graph, node) for node in list(model.graph) if is_op(node, "Pad"))
 
@@ -79,26 +79,25 @@ def spell_out_integer_padding(model: ir.Model) -> int:
 def _pad_integers(graph: ir.Graph, node: ir.Node) -> bool:
     value, shape, pads, filled = node.inputs[0], g.static_shape(node.inputs[0]), _pads(node), g.input_at(node, 2)
     fill = np.zeros(1) if filled is None else g.constant(filled)
-    if (
-        value is None
-        or value.dtype is None
-        or not value.dtype.is_integer()
-        or shape is None
-        or pads is None
-        or fill is None
-    ):
+    if value is None or value.dtype is None or not value.dtype.is_integer() or _mode(node) != "constant":
         return False
-    if _mode(node) != "constant" or min((least for both in pads.values() for least in both), default=0) < 0:
+    if shape is None or pads is None or fill is None:
         return False
-    kind, sizes = value.dtype.numpy(), list(shape)
+    kept = _kept(shape, {axis: both for axis, both in pads.items() if min(both) < 0})
+    if kept is None:
+        return False
+    kind, value = value.dtype.numpy(), _sliced(graph, node, value, kept) if kept else value
+    sizes = list(g.static_shape(value) or ())
     for axis, both in pads.items():
-        blocks = [np.full([*sizes[:axis], count, *sizes[axis + 1 :]], fill.item(), kind) for count in both]
+        counts = [max(count, 0) for count in both]
+        blocks = [np.full([*sizes[:axis], count, *sizes[axis + 1 :]], fill.item(), kind) for count in counts]
         before, after = (
             [g.add_initializer(graph, f"{node.name}_{axis}_{side}", block)] if block.shape[axis] else []
             for side, block in zip(("before", "after"), blocks, strict=True)
         )
-        sizes[axis] += sum(both)
-        value = insert(graph, node, "Concat", [*before, value, *after], tuple(sizes), axis=axis)
+        sizes[axis] += sum(counts)
+        if before or after:
+            value = insert(graph, node, "Concat", [*before, value, *after], tuple(sizes), axis=axis)
     replace([node], ir.node("Identity", [value]))
     return True
 
@@ -131,8 +130,8 @@ def _cut(
     graph: ir.Graph, node: ir.Node, pads: NDArray[np.int64], shape: tuple[int, ...], cuts: Mapping[int, tuple[int, int]]
 ) -> bool:
     """Put a Slice for negative pads in front of a Pad, which keeps the others and repeats what is left (as onnxruntime does)."""
-    kept = {axis: (max(-begin, 0), shape[axis] - max(-end, 0)) for axis, (begin, end) in cuts.items()}
-    if node.inputs[0] is None or 0 in shape or any(stop <= start for start, stop in kept.values()):
+    kept = _kept(shape, cuts)
+    if node.inputs[0] is None or kept is None:
         return False
     value, left = _sliced(graph, node, node.inputs[0], kept), np.maximum(pads, 0)
     if left.any():
@@ -141,3 +140,9 @@ def _cut(
     else:
         replace([node], ir.node("Identity", [value]))
     return True
+
+
+def _kept(shape: tuple[int, ...], cuts: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]] | None:
+    """Axis -> the first element that negative pads leave, and the first one behind; ``None`` if nothing is left."""
+    kept = {axis: (max(-begin, 0), shape[axis] - max(-end, 0)) for axis, (begin, end) in cuts.items()}
+    return None if 0 in shape or any(stop <= start for start, stop in kept.values()) else kept
