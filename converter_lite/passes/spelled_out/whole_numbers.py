@@ -12,6 +12,7 @@ from converter_lite.passes.rewrite import is_op, replace
 from converter_lite.passes.spelled_out.inserting import insert
 
 WHOLE = (ir.DataType.INT32, ir.DataType.INT64)
+"""Types of places, distances and counts."""
 
 
 def spell_out_whole_numbers(model: ir.Model) -> int:
