@@ -15,6 +15,9 @@ $(VENV)/.installed: pyproject.toml
 demo: $(VENV)/.installed
 	$(BIN)/python samples/demo.py --all
 
+# Two workers on two cores: each computes with one thread.
+test test-lowest test-without-vnni conformance: export OMP_NUM_THREADS = 1
+
 # All but whole models in emulated runtimes; runtimes that are not there are skipped, `make runtimes` makes them.
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto -m "not slow"
@@ -59,11 +62,13 @@ test-lowest: $(VENV)/.installed
 	.venvs/lowest/bin/python -m pytest -n auto -m "not slow and not runtime and not processors and not once and not shared"
 
 # On a processor with VNNI: what onnxruntime computes without it, and how it judges files for a device's runtime, which has kernels of
-# its own.
+# its own. What only reads and writes files and settings is left out.
 test-without-vnni: $(VENV)/.installed
-	$(BIN)/python -m bench.without_vnni -m pytest -n auto -m "not slow and not runtime and not once"
+	$(BIN)/python -m bench.without_vnni -m pytest -n auto -m "not slow and not runtime and not once" $(OF_ANY_PROCESSOR:%=--ignore=tests/%)
 	$(BIN)/python -m bench.without_vnni -m pytest -n auto -k x86 $(JUDGED:%=tests/runtimes/test_%.py)
 
+OF_ANY_PROCESSOR = bench config data docs execution faults fuzz reports runtimes $(FORMATS_READ:%=formats/%)
+FORMATS_READ = caffe mindir paddle pytorch tensorflow
 JUDGED = foreign ms_forms settings
 
 lint: $(VENV)/.installed

@@ -46,6 +46,7 @@ def test_a_template_converts_the_sample_model_without_a_warning(tmp_path: Path, 
     assert ("DequantizeLinear" in operators) == ("full" in use or "on_the_fly" in use)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("use", ["full_quant", "weight_quant", "dynamic_quant"])
 def test_the_same_input_gives_the_same_bytes_with_any_number_of_threads(tmp_path: Path, use: str) -> None:
     text = command("template", use).out
@@ -56,6 +57,7 @@ def test_the_same_input_gives_the_same_bytes_with_any_number_of_threads(tmp_path
     assert len(results) == 1
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("method", ["KL", "REMOVAL_OUTLIER", "PERCENTILE", "MSE"])
 def test_every_method_gives_the_same_bytes_again(tmp_path: Path, method: str) -> None:
     text = command("template", "full_quant").out.replace("quant_method=MAX_MIN", f"quant_method={method}")
@@ -68,6 +70,7 @@ def test_every_method_gives_the_same_bytes_again(tmp_path: Path, method: str) ->
     assert len(results) == 1
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("use", sorted(TEMPLATES))
 def test_the_forecast_of_a_dry_run_is_within_ten_percent(tmp_path: Path, use: str) -> None:
     import json
