@@ -93,6 +93,12 @@ def gathers() -> Iterator[Case]:
     yield case("scatter_nd_rows", "ScatterND", rows, (np.array([[2], [0]]),), values((2, 5, 3), 1))
     yield case("scatter_nd_elements", "ScatterND", rows, (np.array([[[1, 2, 0], [-1, 4, 2]]]),), values((1, 2), 1))
     yield case("gather_elements", "GatherElements", values((3, 4)), whole((3, 4), 4), axis=1)
+    ends = np.array([[2, -1], [-3, 0], [1, -2]])
+    yield case("gather_nd_from_the_end", "GatherND", values((3, 4, 5)), ends)
+    yield case("gather_elements_from_the_end", "GatherElements", values((3, 4)), ends, axis=1)
+    back = [helper.make_node("Sub", ["i", "n"], ["k"]), helper.make_node("Gather", ["x", "k"], ["y0"], axis=1)]
+    given = {"x": values((3, 5, 4)), "i": whole((2, 3), 5)}
+    yield Case("gather_from_the_end", build(back, given, {"n": np.array(3)}), given)
     yield case("one_hot", "OneHot", whole((2, 3), 5), ints(5), (np.array([0.0, 2.0], np.float32),))
     yield case("one_hot_axis", "OneHot", whole((2, 3), 5), ints(5), (np.array([0.0, 1.0], np.float32),), axis=1)
 

@@ -249,6 +249,15 @@ def indexing(c: Cases) -> None:
     c.add("GatherElements", "GatherElements", (2, 3, 4), consts={1: picks}, axis=2)
     c.add("GatherElements along the middle", "GatherElements", (3, 4, 2), np.abs(picks), axis=1, releases=NEW)
     c.add("GatherElements of a row", "GatherElements", (1, 6), ints(5, 0, 2).reshape(1, 3), axis=1, releases=NEW)
+    c.add("GatherElements from the end", "GatherElements", (3, 4, 2), picks - 2, axis=1, releases=NEW)
+    c.add("GatherND to computed ends", "GatherND", (3, 4, 5), ints(2, -1, -3, 0).reshape(2, 2), releases=NEW)
+    three = onnx.numpy_helper.from_array(scalar(3, np.int64), "three")
+    back = [
+        onnx.helper.make_node("Sub", ["i", "three"], ["k"]),
+        onnx.helper.make_node("Gather", ["x", "k"], ["y"], axis=1),
+    ]
+    given = {"x": c.data((3, 5, 4)), "i": ints(0, 4, 2)}
+    c.graph("Gather from the end", back, given, [three], ["y"], releases=NEW)
     c.add("ScatterElements", "ScatterElements", (2, 5), (2, 2), consts={1: ints(1, 3, 0, -1).reshape(2, 2)}, axis=1)
     c.add("Gather of negative indices", "Gather", (2, 5, 3), consts={1: ints(-1, 2)}, axis=1)
     c.add("Gather of the last", "Gather", (2, 5, 3), consts={1: np.array(-1)}, axis=1)

@@ -52,6 +52,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "DFT",
             "Einsum",
             "Expand of truth values",
+            "Gather",
             "GatherND",
             "GridSample",
             "If",

@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.spelled_out.counting import counted
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
+
+GATHERS = ("Gather", "GatherElements", "GatherND")
 
 
 def spell_out_reversal(model: ir.Model) -> int:
@@ -63,7 +66,7 @@ def spell_out_gather_elements(model: ir.Model) -> int:
 
         indices * stride of the axis + position in the other axes ─ Gather(elements in a row) ─ y
 
-    Constant indices may count from the end; computed ones are taken as they are. Refused: unknown sizes, and truth values.
+    Refused: unknown sizes, and truth values.
     """
     return sum(_gather_elements(model.graph, node) for node in list(model.graph) if is_op(node, "GatherElements"))
 
@@ -84,10 +87,10 @@ def whole_index(graph: ir.Graph, node: ir.Node, picks: ir.Value, shape: tuple[in
     """Places in a row of all elements of a tensor, of which ``picks`` gives one axis and has the others."""
     strides = [math.prod(shape[place + 1 :]) for place in range(len(shape))]
     others = coordinates(np.zeros(g.static_shape(picks) or (), np.int64), axis) @ np.array(strides, np.int64)
+    picks = counted(graph, node, picks, [shape[axis]])
     found = g.constant(picks)
     if found is not None:
-        signed = found.astype(np.int64)
-        whole = np.where(signed < 0, signed + shape[axis], signed) * strides[axis] + others
+        whole = found.astype(np.int64) * strides[axis] + others
         return g.add_initializer(graph, f"{node.name}_elements", whole.astype(found.dtype))
     assert picks.dtype is not None
     for op_type, operand, needed in (
@@ -103,19 +106,25 @@ def whole_index(graph: ir.Graph, node: ir.Node, picks: ir.Value, shape: tuple[in
 
 
 def spell_out_negative_indices(model: ir.Model) -> int:
-    """Count constant indices of a Gather or a GatherND from the front."""
-    return sum(_from_front(model.graph, node) for node in list(model.graph) if node.op_type in ("Gather", "GatherND"))
+    """Count indices of a Gather, GatherElements or GatherND from the front, constant ones and computed ones.
+
+    Inputs of the model that are looked up in a table, as numbers of words are, count from the front as they are.
+    """
+    return sum(_from_front(model.graph, node) for node in list(model.graph) if is_op(node, *GATHERS))
 
 
 def _from_front(graph: ir.Graph, node: ir.Node) -> bool:
-    shape, indices = g.static_shape(node.inputs[0]), g.constant(node.inputs[1])
-    if shape is None or indices is None or not (indices < 0).any():
+    data, picks = node.inputs[0], node.inputs[1]
+    if data is None or data.shape is None or picks is None:
         return False
-    if node.op_type == "Gather":
-        size = np.array(shape[g.int_attribute(node, "axis", 0)])
+    if node.op_type == "GatherND":
+        wanted, batch = g.static_shape(picks), g.int_attribute(node, "batch_dims", 0)
+        sizes = list(data.shape[batch : batch + wanted[-1]]) if wanted else [None]
     else:
-        batch = g.int_attribute(node, "batch_dims", 0)
-        size = np.array(shape[batch : batch + indices.shape[-1]])
-    positive = np.where(indices < 0, indices + size, indices).astype(indices.dtype)
-    node.replace_input_with(1, g.add_initializer(graph, f"{node.name}_from_front", positive))
-    return True
+        sizes = [data.shape[g.int_attribute(node, "axis", 0)]]
+    if not all(isinstance(size, int) for size in sizes):
+        return False
+    is_look_up = node.op_type == "Gather"
+    whole = counted(graph, node, picks, sizes, trusted_inputs=is_look_up)  # type: ignore[arg-type]
+    node.replace_input_with(1, whole)
+    return whole is not picks

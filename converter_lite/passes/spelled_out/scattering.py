@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.spelled_out.counting import COUNTED, counted
 from converter_lite.passes.spelled_out.indexing import coordinates, whole_index
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
 
 PUTS, ADDS = "none", "add"
 """Values of ``reduction``: what was there is replaced, or added to."""
-
-COUNTED = "counted from the front"
-"""Key under which places that are not below zero remember it."""
 
 ADDED_SINCE = 16
 """The first operator set in which a ScatterND can add."""
@@ -98,9 +95,8 @@ def _in_rows(graph: ir.Graph, node: ir.Node) -> bool:
         return False
     column = _column(places, wanted) if axis == 0 and wanted[1:] == shape[1:] else None
     if column is not None:
-        return _put_rows(graph, node, _from_the_front(graph, node, column, [shape[0]]), shape[1:])
-    counted = _from_the_front(graph, node, places, [shape[axis]])
-    return _put_rows(graph, node, whole_index(graph, node, counted, shape, axis), (1,))
+        return _put_rows(graph, node, counted(graph, node, column, [shape[0]]), shape[1:])
+    return _put_rows(graph, node, whole_index(graph, node, places, shape, axis), (1,))
 
 
 def _counted(graph: ir.Graph, node: ir.Node) -> bool:
@@ -108,26 +104,10 @@ def _counted(graph: ir.Graph, node: ir.Node) -> bool:
     places, shape, wanted = node.inputs[1], g.static_shape(node.inputs[0]), g.static_shape(node.inputs[1])
     if node.op_type != "ScatterND" or places is None or COUNTED in places.meta or shape is None or not wanted:
         return False
-    counted = _from_the_front(graph, node, places, shape[: wanted[-1]])
-    counted.meta[COUNTED] = True
-    node.replace_input_with(1, counted)
-    return counted is not places
-
-
-def _from_the_front(graph: ir.Graph, node: ir.Node, places: ir.Value, sizes: Sequence[int]) -> ir.Value:
-    """Places, to each of which below zero the size of its axis is added."""
-    kind, shape, stored = places.dtype or ir.DataType.INT64, g.static_shape(places), g.constant(places)
-    whole = np.array(sizes, kind.numpy())
-    if stored is not None:
-        return places if (stored >= 0).all() else g.add_initializer(graph, f"{places.name}_counted", stored % whole)
-    zero = g.add_initializer(graph, f"{node.name}_zero", np.array(0, kind.numpy()))
-    below = insert(graph, node, "Less", [places, zero], shape)
-    below.type = ir.TensorType(ir.DataType.BOOL)
-    number = insert(graph, node, "Cast", [below], shape, to=kind.value)
-    added = insert(graph, node, "Mul", [number, g.add_initializer(graph, f"{node.name}_sizes", whole)], shape)
-    counted = insert(graph, node, "Add", [places, added], shape)
-    number.type = added.type = counted.type = ir.TensorType(kind)
-    return counted
+    whole = counted(graph, node, places, shape[: wanted[-1]])
+    whole.meta[COUNTED] = True
+    node.replace_input_with(1, whole)
+    return whole is not places
 
 
 def _put_rows(graph: ir.Graph, node: ir.Node, places: ir.Value, rest: tuple[int, ...]) -> bool:
