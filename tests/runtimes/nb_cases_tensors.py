@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 
 from tests.runtimes.nb_cases import ALL, NEW, Cases, floats, ints, scalar
+from tests.support import normal
 
 SHAPE = (2, 3, 4, 5)
 
@@ -371,12 +372,17 @@ def repetitions() -> Cases:
     c.add("Pad of many channels with zeros", "Pad", (1, 8, 24, 20), consts={1: wide})
     c.add("Pad of many channels with the least", "Pad", (1, 8, 24, 20), consts={1: wide, 2: scalar(least)})
     large = (1, 6, 20, 30)
-    for name, sizes in (("a number", ()), ("a row", (30,)), ("channels", (6, 1, 1))):
+    for name, k in (
+        ("a number", normal(1, seed=3).reshape(())),
+        ("a row", normal(30, seed=3)),
+        ("channels", normal(6, 1, 1, seed=3)),
+        ("one number everywhere", np.full(large, -7, np.float32)),
+    ):
         nodes = [
             onnx.helper.make_node("Greater", ["a", "zero"], ["p"], name="p"),
             onnx.helper.make_node("Where", ["p", "a", "k"], ["y"], name="where"),
         ]
-        constants = [c.constant("zero", scalar(0)), c.constant("k", np.asarray(c.data(sizes), np.float32))]
+        constants = [c.constant("zero", scalar(0)), c.constant("k", k)]
         c.graph(f"Where of {name}", nodes, {"a": c.data(large)}, constants, ["y"])
     c.add("MatMul large constant batch", "MatMul", (8, 3, 4, 8), consts={1: (3, 8, 15)})
     c.add("MatMul large constant first", "MatMul", (8, 3, 15, 8), consts={0: (3, 16, 15)})

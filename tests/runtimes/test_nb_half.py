@@ -81,6 +81,8 @@ ANOTHER_WAY = {
     "Cast to": "the kernel takes float32, and the original gives it float16",
     "GatherND": "the kernel has no float16, and the original gives it float16",
     "GatherND in batches": "the same",
+    "GatherND to computed ends": "the same",
+    "MaxUnpool": "a Cast and a GatherND",
     "GatherND from the end": "the same",
     "GatherND from the end in batches": "the same",
     "GridSample of another size, zeros": "a Cast and a GatherND",

@@ -251,3 +251,12 @@ def test_the_registry_knows_the_operators_of_three_releases() -> None:
     assert not exists("fc", "fc/fp32_out/2/2/1", "0")
     assert exists("fc", "fc/fp32_out/2/2/1", "2")
     assert not exists("fc", "fc/def/2/2", "2")
+
+
+def test_a_choice_of_one_number_has_it_once() -> None:
+    """Masks of Paddle's own files are filled by an operator; they are constants here, and would be stored."""
+    text = "g (float[1,6,20,30] x) => (float[1,6,20,30] y) { c = Greater(x, zero) y = Where(c, x, k) }"
+    model = graph(text, zero=np.float32(0), k=np.full((1, 6, 20, 30), -7, np.float32))
+    file = build(QuantizedModel(model, QuantPlan("arm")), options=NbOptions("arm"))
+    (filling,) = (operator for operator in file.program.main.operators if operator.type == "fill_constant")
+    assert filling.get("value") == -7
