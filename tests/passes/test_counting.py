@@ -21,6 +21,13 @@ def test_what_may_be_below_zero_is_counted(computed: str) -> None:
     assert_applies(spell_out_negative_indices, model, 1, {**random_feed(model), "i": np.array([[0, 2], [1, 2]])})
 
 
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_single_number_stays_one(stored: bool) -> None:
+    body = "y = Gather<axis=1>(x, n)" if stored else f"k = Sub(i, n) {GATHER}"
+    model = build(f"g (float[3,5,4] x, int64 i) => (float[3,4] y) {{ {body} }}", n=np.array(-1))
+    assert_applies(spell_out_negative_indices, model, 1, {**random_feed(model), "i": np.array(-3)})
+
+
 @pytest.mark.parametrize(
     "computed",
     [

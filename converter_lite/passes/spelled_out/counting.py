@@ -56,7 +56,7 @@ def counted(
     ``trusted_inputs``: inputs of the model, such as the numbers of words, count from the front already.
     """
     kind, shape, stored = places.dtype or ir.DataType.INT64, g.static_shape(places), g.constant(places)
-    whole = np.array(sizes, kind.numpy())
+    whole = np.array(sizes[0] if len(sizes) == 1 else sizes, kind.numpy())  # places may be a single number
     if stored is not None:
         return places if (stored >= 0).all() else g.add_initializer(graph, f"{places.name}_counted", stored % whole)
     if is_from_the_front(places, trusted_inputs=trusted_inputs):
