@@ -36,29 +36,26 @@ def _gather(ctx: Lowering, node: ir.Node) -> None:
     else:
         source = ctx.use(data, perm)
     place = perm.index(axis)
-    indices = _positive(ctx, picks, ctx.shape(data)[axis])
+    indices = _indices(ctx, picks)
     inputs = [source, indices, ctx.int_constant([place], "axis")]
     result = perm if pick_rank == 1 else pm.identity(len(ctx.shape(out)))
     dims = pm.permute(ctx.shape(out), result)
     ctx.bind(out, ctx.emit("Gather", inputs, dims, dtype=ctx.dtype(out), quant_type=mark), result)
 
 
-def _positive(ctx: Lowering, picks: ir.Value, size: int | tuple[int, ...]) -> int:
-    """Indices counted from the front, of one axis or of several; those computed at run time are taken as they are."""
+def _indices(ctx: Lowering, picks: ir.Value) -> int:
+    """Indices of 32 bits; they count from the front already."""
     array = constant(picks)
     if array is None:
         return ctx.cast(ctx.use(picks), DataType.INT32)
-    signed = array.astype(np.int64)
-    fixed = np.where(signed < 0, signed + size, signed).astype(np.int32)
-    return ctx.cached((picks, "positive", size), lambda: ctx.add_constant(fixed, picks.name or "indices"))
+    return ctx.cached((picks, "indices"), lambda: ctx.add_constant(array.astype(np.int32), picks.name or "indices"))
 
 
 def _gather_nd(ctx: Lowering, node: ir.Node) -> None:
     if int_attribute(node, "batch_dims", 0):
         raise Unsupported("batch_dims")
     data, picks, out = required(node, 0), required(node, 1), node.outputs[0]
-    depth = ctx.shape(picks)[-1]
-    inputs = [ctx.use(data), _positive(ctx, picks, ctx.shape(data)[:depth])]
+    inputs = [ctx.use(data), _indices(ctx, picks)]
     ctx.bind(out, ctx.emit("GatherNd", inputs, ctx.shape(out), dtype=ctx.dtype(out)))
 
 
@@ -68,8 +65,8 @@ def _scatter_nd(ctx: Lowering, node: ir.Node) -> None:
     reduction = "none" if given is None else given.as_string()
     if reduction not in _SCATTERS:
         raise Unsupported(f"reduction={reduction}")
-    out, depth = node.outputs[0], ctx.shape(places)[-1]
-    inputs = [ctx.use(data), _positive(ctx, places, ctx.shape(data)[:depth]), ctx.use(updates)]
+    out = node.outputs[0]
+    inputs = [ctx.use(data), _indices(ctx, places), ctx.use(updates)]
     ctx.bind(out, ctx.emit(_SCATTERS[reduction], inputs, ctx.shape(out), dtype=ctx.dtype(out)))
 
 
@@ -100,7 +97,7 @@ def _gather_elements(ctx: Lowering, node: ir.Node) -> None:
         raise Unsupported(f"{int(np.prod(shape))} indices (at most {_MAX_PICKS})")
     grid = np.stack(np.meshgrid(*(np.arange(d) for d in shape), indexing="ij"), axis=-1).astype(np.int32)
     lead, tail = grid[..., :axis], grid[..., axis + 1 :]
-    column = ctx.reshape(_positive(ctx, picks, ctx.shape(data)[axis]), (*shape, 1))
+    column = ctx.reshape(_indices(ctx, picks), (*shape, 1))
     parts = [ctx.add_constant(lead, "coordinates")] if axis else []
     parts += [column] + ([ctx.add_constant(tail, "coordinates")] if axis + 1 < rank else [])
     index = column if rank == 1 else ctx.emit("Concat", parts, (*shape, rank), dtype=DataType.INT32, axis=rank)
