@@ -14,10 +14,17 @@ GATHER = "y = Gather<axis=1>(x, k)"
 
 @pytest.mark.parametrize(
     "computed",
-    ["k = Sub(i, n)", "k = Neg(i)", "m = Neg(i) k = Add(m, n)", "m = Sub(i, n) k = Mod<fmod=1>(m, n)"],
+    [
+        "k = Sub(i, n)",
+        "k = Neg(i)",
+        "m = Neg(i) k = Add(m, n)",
+        "m = Sub(i, n) k = Mod<fmod=1>(m, n)",
+        "m = Sub(i, n) k, p = TopK(m, two)",
+        "k = OneHot(i, n, ends)",
+    ],
 )
 def test_what_may_be_below_zero_is_counted(computed: str) -> None:
-    model = build(f"{HEAD} {{ {computed} {GATHER} }}", n=np.array(2))
+    model = build(f"{HEAD} {{ {computed} {GATHER} }}", n=np.array(2), two=np.array([2]), ends=np.array([-1, 2]))
     assert_applies(spell_out_negative_indices, model, 1, {**random_feed(model), "i": np.array([[0, 2], [1, 2]])})
 
 
@@ -39,6 +46,7 @@ def test_a_single_number_stays_one(stored: bool) -> None:
         "m = Sub(i, n) k = Clip(m, zero)",
         "a = Transpose<perm=[0,2,1]>(x) t = ArgMax<axis=1,keepdims=0>(a) k = Add(t, n)",
         "s = Shape(x) k = Mul(s, n)",
+        "m = Sub(i, n) v, k = TopK(m, two)",
     ],
 )
 def test_what_cannot_be_below_zero_stays(computed: str) -> None:

@@ -11,23 +11,9 @@ from converter_lite import graph as g
 from converter_lite.passes.spelled_out.inserting import insert
 
 NEVER_BELOW_ZERO = frozenset(
-    {
-        "Abs",
-        "ArgMax",
-        "ArgMin",
-        "Exp",
-        "NonZero",
-        "OneHot",
-        "Relu",
-        "Shape",
-        "Sigmoid",
-        "Size",
-        "Softmax",
-        "Sqrt",
-        "TopK",
-    }
+    {"Abs", "ArgMax", "ArgMin", "Exp", "NonZero", "Relu", "Shape", "Sigmoid", "Size", "Softmax", "Sqrt"}
 )
-"""Operators no integer result of which is below zero, and some more of which no result is."""
+"""Operators no result of which is below zero."""
 
 COUNTED = "counted from the front"
 """Key under which places that are not below zero remember it."""
@@ -87,6 +73,8 @@ def is_from_the_front(places: ir.Value, *, trusted_inputs: bool) -> bool:
             decided = trusted_inputs
         elif producer.op_type == "Max":
             decided = any(bound is not None and (bound >= 0).all() for bound in map(g.constant, producer.inputs))
+        elif producer.op_type == "TopK":
+            decided = value is producer.outputs[1]  # the places; values may be anything
         else:
             decided = producer.op_type in NEVER_BELOW_ZERO
         if decided:
