@@ -2,7 +2,7 @@
 
 No labels: the float network is the teacher, on calibration samples, which are mirrored and cut where they are pictures. A part of
 the samples is held out; what is returned is what came nearest to the teacher on them, in the graph that is written, and that is
-the network as it was before if nothing came nearer.
+the network as it was before if nothing came clearly nearer (:mod:`.judge`).
 
 Sources: Nagel et al., Up or Down? Adaptive Rounding for Post-Training Quantization, ICML 2020 (soft integers, and what a layer
 reads in the quantized network with what it gives in the float one as its goal); Li et al., BRECQ, ICLR 2021 (blocks); Wei et al.,
@@ -27,6 +27,7 @@ from converter_lite.errors import ModelError
 from converter_lite.learning.blocks import Block, blocks_of, operations
 from converter_lite.learning.front import front_of
 from converter_lite.learning.grids import WeightGrid
+from converter_lite.learning.judge import LIKELY, Judge
 from converter_lite.learning.network import Freedom, Network
 from converter_lite.learning.pace import STEP_SECONDS, THERE, seconds
 from converter_lite.learning.readback import learned
@@ -45,8 +46,7 @@ from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.held_out import split, times, with_copies
 from converter_lite.quantization.pictures import changed, channel_axis
 from converter_lite.quantization.plan import QuantizedModel
-from converter_lite.quantization.qdq.build import qdq_model
-from converter_lite.quantization.score import Score, Scorer
+from converter_lite.quantization.score import Score
 from converter_lite.quantization.settings import Learning
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
@@ -111,7 +111,7 @@ def learn_rounding(
     """The quantized network, nearer to the float one on held-out samples if that could be learnt; otherwise one of ``starts``.
 
     Args:
-        starts: The same network, quantized in several ways; it starts with the one that is nearest.
+        starts: The same network, quantized in several ways; it starts with the last one, or with another that is likely nearer.
         model: The float graph, with the same inputs and outputs.
         feeds: Calibration samples, at least two.
         wanted: Time, seed, and what may learn.
@@ -166,9 +166,12 @@ class _Lesson:
         self.pictures = [dict(feed) for feed in fitted]
         self.samples = [_tensors(feed) for feed in fitted]
         self.judges = [_tensors(feed) for feed in held_out]
-        self.scorer = Scorer(model, held_out, context)
-        found = [_Best(start, self._score(start)) for start in starts]
-        self.number = min(range(len(found)), key=lambda number: found[number].score.noise)
+        self.judge = Judge(model, held_out, wanted.seed, context)
+        found = [_Best(start, self.judge.score(start)) for start in starts]
+        self.number = len(found) - 1
+        for number in range(self.number):
+            if self.judge.is_gain(found[self.number].score, found[number].score, LIKELY):
+                self.number = number
         self.best = found[self.number]
         quantized = self.best.quantized
         is_free = wanted.grids
@@ -187,7 +190,6 @@ class _Lesson:
         self.memory = self._most_memory()
         self.deadline = float("inf")
         self.started_with = self.best.score
-        self.held_out = len(held_out)
 
     def run(self) -> _Best:
         """Blocks, then the whole network, then the better of before and after."""
@@ -251,13 +253,15 @@ class _Lesson:
 
     def _finished(self) -> _Best:
         first, last = self.started_with, self.best.score
-        of = f"on {self.held_out} held-out samples"
         if not self.best.has_learnt:
-            self.log.warning(f"learning gained nothing {of}: the network is quantized without it, from all samples")
+            self.log.warning(
+                f"learning gained nothing that {self.judge.count} held-out samples tell from chance: the network is quantized "
+                "without it, from all samples"
+            )
         else:
             self.log.info(
                 f"learnt: error {first.noise:.3g} -> {last.noise:.3g}, cosine {first.cosine:.6f} -> {last.cosine:.6f}, "
-                f"largest error {first.error:.4g} -> {last.error:.4g} {of}"
+                f"largest error {first.error:.4g} -> {last.error:.4g} on {self.judge.count} held-out samples"
             )
         return self.best
 
@@ -428,18 +432,15 @@ class _Lesson:
     def _look(self, what: str) -> Score:
         """Compare with the float network on held-out samples, and keep what is nearest so far."""
         found = learned(self.student)
-        score, first = self._score(found), self.started_with
+        score, first = self.judge.score(found), self.started_with
         self._say(what, score)
-        if score.noise < self.best.score.noise and score.cosine >= first.cosine and score.error <= first.error:
+        if score.noise < self.best.score.noise and score.error <= first.error and self.judge.is_gain(first, score):
             self.best = _Best(found, score, has_learnt=True)
         return score
 
     def _say(self, what: str, score: Score) -> None:
         text = f"error {score.noise:.4g}, cosine {score.cosine:.6f}, largest error {score.error:.4g}"
         self.log.debug(f"  {what}: {text} on held-out samples")
-
-    def _score(self, quantized: QuantizedModel) -> Score:
-        return self.scorer(qdq_model(QuantizedModel(quantized.model.clone(), quantized.plan, quantized.q_weights)))
 
     def _is_overdue(self) -> bool:
         if time.monotonic() < self.deadline:

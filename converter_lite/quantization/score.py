@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ class Score:
         noise: Squared error over squared signal, mean over outputs and such samples; infinite likewise.
         doubt: Standard error of that mean cosine, as far as the samples that are compared stand for others.
         rare_error: The error that one sample of ``RARE`` is expected to exceed, at least ``error``.
+        noises: The same as ``noise`` for each sample; 0 where none of its outputs finds something.
     """
 
     cosine: float
@@ -46,6 +47,7 @@ class Score:
     noise: float
     rare_error: float = 0.0
     doubt: float = 0.0
+    noises: tuple[float, ...] = field(default=(), compare=False, repr=False)
 
 
 class Scorer:
@@ -93,7 +95,8 @@ class Scorer:
         noises = [one.noise for output in telling for one in output]
         noise = sum(noises) / max(len(noises), 1)
         errors = [max((one.error for one in row), default=0.0) for row in rows]
-        return Score(cosine, max(errors), noise, float(exceeded_by(1 / RARE, errors)), doubt)
+        by_sample = tuple(_mean([one.noise for one in row if one.is_telling] or [0.0])[0] for row in rows)
+        return Score(cosine, max(errors), noise, float(exceeded_by(1 / RARE, errors)), doubt, by_sample)
 
     def _session(self, model: ir.Model) -> Session:
         return open_session(self._context.engine, model)

@@ -18,6 +18,7 @@ from converter_lite.config import config_from_mapping
 from converter_lite.errors import ModelError
 from converter_lite.learning import pace, rounding
 from converter_lite.learning.blocks import blocks_of
+from converter_lite.learning.judge import Judge
 from converter_lite.learning.rounding import learn_rounding
 from converter_lite.log import DETAILED, Log
 from converter_lite.pipeline.convert import run
@@ -99,12 +100,19 @@ def test_a_network_that_gains_nothing_is_returned_as_it_was() -> None:
         assert scorer(written(after)).noise < scorer(written(teacher)).noise
 
 
-def test_it_starts_with_the_nearest_of_several_results() -> None:
-    model = network()
-    fine = quantize_weights(model, WeightSettings(bits=16, min_channel=0), target="CPU", context=RunContext())
-    starts = [of_three_bits(), replace(fine, model=network())]
+@pytest.mark.parametrize("is_last", [False, True])
+def test_it_starts_with_the_nearest_of_several_results(is_last: bool) -> None:
+    fine = quantize_weights(network(), WeightSettings(bits=16, min_channel=0), target="CPU", context=RunContext())
+    coarse, fine = of_three_bits(), replace(fine, model=network())
+    starts = [coarse, fine] if is_last else [fine, coarse]
     after = learn_rounding(starts, network(), samples(10), Learning(seconds=1), RunContext())
     assert {params.spec.bits for params in after.plan.weights.values()} == {16}
+
+
+def test_it_starts_with_the_last_of_several_results_that_are_equally_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Judge, "is_gain", lambda *_: False)
+    starts = [of_three_bits(), of_three_bits()]
+    assert learn_rounding(starts, network(), samples(10), Learning(seconds=1), RunContext()) is starts[1]
 
 
 def test_blocks_lead_from_the_input_to_the_output() -> None:
