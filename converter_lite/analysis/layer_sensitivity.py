@@ -215,4 +215,4 @@ def to_json(result: Sensitivity) -> dict[str, Any]:
 
 def _numbers(score: Score) -> dict[str, float | None]:
     values = {**asdict(score), "sqnr": decibels(score)}
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}
+    return {name: value if math.isfinite(value) else None for name, value in values.items() if name != "noises"}

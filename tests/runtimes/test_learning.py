@@ -27,7 +27,7 @@ NETWORK = """g (float[1,3,12,12] x) => (float[1,10] y) {
 LEARNED = {
     "common_quant_param": {"quant_type": "FULL_QUANT", "learn_seconds": "3"},
     "full_quant_param": {"rounding": "LEARNED", "bias_correction": "false"},  # so that there is something to learn
-    "data_preprocess_param": {"calibrate_path": "x:bins", "calibrate_size": "24", "input_type": "BIN"},
+    "data_preprocess_param": {"calibrate_path": "x:bins", "calibrate_size": "100", "input_type": "BIN"},
 }
 
 
@@ -51,7 +51,7 @@ def test_what_was_learnt_is_what_a_device_computes(
     constants |= {f"b{i}": normal(size, seed=i) / 4 for i, size in enumerate((16, 16, 24, 10), 1)}
     model = build_proto(NETWORK, **constants)
     Path("model.onnx").write_bytes(model.SerializeToString())
-    write_bins(Path("bins"), 24, (1, 3, 12, 12))
+    write_bins(Path("bins"), 100, (1, 3, 12, 12))
     Path("learned.cfg").write_text(ini(LEARNED), encoding="utf-8")
     save_type, processor, in_runtime = RUNTIMES[runtime]
     command = [str(interpreter("learn")), "-m", "converter_lite", "--fmk=ONNX", "--modelFile=model.onnx"]
