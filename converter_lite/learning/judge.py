@@ -47,6 +47,11 @@ class Judge:
         """Whether the squared error is smaller by more than chance, and the cosine no lower.
 
         The ratios of a sample and its copies are one observation; samples without an error on either side tell nothing.
+
+        Args:
+            before: Of the network as it was.
+            after: Of the other one.
+            sure: Standard errors that the mean logarithm of the ratios exceeds.
         """
         if not (after.noise < before.noise and after.cosine >= before.cosine):
             return False
