@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.graph import absorb_names, add_initializer, constant, input_at, int_attribute, static_shape
+from converter_lite.graph import Names, absorb_names, add_initializer, constant, input_at, int_attribute, static_shape
 from converter_lite.passes.rewrite import consumers, int_values, is_op, remove
 
 Sizes = list["int | None"]
@@ -25,14 +25,16 @@ def fold_shapes(model: ir.Model) -> int:
 
     Refused: a graph output (it needs a node), constants or indices that are computed.
     """
-    folded = 0
-    for node in list(model.graph):
-        if is_op(node, "Shape", "Size", "Gather", "Slice") and not node.outputs[0].is_graph_output():
-            answer = _answer(node)
-            if answer is not None:
-                _settle(model.graph, node, answer)
-                folded += 1
-    return folded
+    answers = {
+        node: answer
+        for node in model.graph
+        if is_op(node, "Shape", "Size", "Gather", "Slice") and not node.outputs[0].is_graph_output()
+        if (answer := _answer(node)) is not None
+    }
+    names = Names(model.graph) if answers else None
+    for node, answer in answers.items():
+        _settle(model.graph, node, answer, names)
+    return len(answers)
 
 
 def share_sizes(model: ir.Model) -> int:
@@ -127,9 +129,9 @@ def _sliced(node: ir.Node, sizes: Sizes) -> NDArray[np.int64] | None:
     return _vector(sizes[start[0] : end[0] : step[0]])
 
 
-def _settle(graph: ir.Graph, node: ir.Node, answer: NDArray[np.int64]) -> None:
+def _settle(graph: ir.Graph, node: ir.Node, answer: NDArray[np.int64], names: Names | None) -> None:
     result = node.outputs[0]
     for reader in consumers(result):
         absorb_names(reader, [node])
-    result.replace_all_uses_with(add_initializer(graph, f"{result.name}_folded", answer))
+    result.replace_all_uses_with(add_initializer(graph, f"{result.name}_folded", answer, names=names))
     remove(node)
