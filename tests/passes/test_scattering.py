@@ -34,6 +34,34 @@ def test_scatter_to_constant_places_is_a_choice_of_rows(places: list[Any], updat
     assert operators(model)["ScatterND"] == 0
 
 
+@pytest.mark.parametrize(
+    ("corner", "sizes"),
+    [((1, 0, 0), (2, 4, 2)), ((0, 3, 0), (3, 1, 2)), ((0, 1, 1), (2, 2, 1)), ((0, 0, 0), (3, 4, 2)), ((2, 3), (1, 1))],
+    ids=["last rows", "a column", "inside", "everything", "one row of two axes"],
+)
+def test_a_slice_that_is_assigned_to_is_joined_with_what_lies_around_it(
+    corner: tuple[int, ...], sizes: tuple[int, ...]
+) -> None:
+    grid = np.meshgrid(*(first + np.arange(size) for first, size in zip(corner, sizes, strict=True)), indexing="ij")
+    updates = ",".join(map(str, (*sizes, *(3, 4, 2)[len(sizes) :])))
+    model = build(SCATTER.format(updates, ""), places=np.stack(grid, axis=-1), opset=16)
+    assert_applies(spell_out_scatter, model, 1)
+    assert not {"Gather", "ScatterND"} & set(operators(model))
+
+
+def test_elements_of_a_slice_are_joined_with_what_lies_around_it() -> None:
+    text = "g (float[3,4] x, float[2,4] u) => (float[3,4] y) { y = ScatterElements(x, places, u) }"
+    model = build(text, places=np.array([[1] * 4, [2] * 4]), opset=16)
+    assert_applies(spell_out_scatter, model, 1)
+    assert not {"Gather", "ScatterElements"} & set(operators(model))
+
+
+def test_elements_of_a_slice_in_another_order_are_chosen() -> None:
+    model = build(SCATTER.format("2,4,2", ""), places=np.array([[1], [0]]), opset=16)
+    assert_applies(spell_out_scatter, model, 1)
+    assert operators(model)["Gather"] == 1
+
+
 @pytest.mark.parametrize(("places", "attribute"), [([[2], [2]], ""), ([[2], [0]], '<reduction="add">')])
 def test_what_adds_up_or_comes_twice_stays(places: list[Any], attribute: str) -> None:
     assert_refuses(spell_out_scatter, build(SCATTER.format("2,4,2", attribute), places=np.array(places), opset=16))

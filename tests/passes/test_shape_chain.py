@@ -1,6 +1,8 @@
 import numpy as np
+import onnx_ir as ir
 import pytest
 
+from converter_lite.graph import Names
 from converter_lite.passes.pipeline import optimize
 from converter_lite.passes.shape_chain import fold_shapes, share_sizes
 from tests.support import assert_applies, assert_refuses, assert_same_outputs, build, clone, operators, random_feed
@@ -29,6 +31,22 @@ def test_known_sizes_of_a_dynamic_tensor_become_constants(chain: str, opset: int
         step=np.array([2]),
     )
     assert_applies(fold_shapes, model, 1)
+
+
+def test_names_are_collected_once_however_many_sizes_are_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = " ".join(f"s{i} = Shape(x)" for i in range(20))
+    names = ", ".join(f"s{i}" for i in range(20))
+    model = build(f"g (float[2,3] x) => (float[40] y) {{ {sizes} s = Concat<axis=0>({names}) y = Cast<to=1>(s) }}")
+    collected = []
+    collect = Names.__init__
+
+    def noted(self: Names, graph: ir.Graph) -> None:
+        collected.append(graph)
+        collect(self, graph)
+
+    monkeypatch.setattr(Names, "__init__", noted)
+    assert_applies(fold_shapes, model, 20)
+    assert len(collected) <= 1
 
 
 def test_a_scalar_index_gives_a_scalar() -> None:

@@ -239,6 +239,7 @@ def comparisons() -> Iterator[Case]:
     large = (1, 6, 20, 30)
     for name, shape in (("number", ()), ("row", (30,)), ("channels", (6, 1, 1)), ("all", large)):
         yield case(f"where_of_a_{name}", "Where", whole(large, 2) > 0, values(large), (values(shape, 1),))
+    yield case("where_constant_mask", "Where", (whole((6, 20, 1), 2) > 0,), values(large), (np.float32(-7),))
     yield case("where_of_constants", "Where", whole(large, 2) > 0, (np.float32(0),), (values((30,)),))
     yield case("upper_triangle", "Trilu", x, (np.int64(1),))
     yield case("lower_triangle_of_ints", "Trilu", whole((2, 5, 6), 9), upper=0)

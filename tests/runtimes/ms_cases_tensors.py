@@ -91,6 +91,8 @@ def gathers() -> Iterator[Case]:
     picked = np.array([[1, 3], [0, -1]])
     yield case("scatter_elements", "ScatterElements", values((2, 5)), (picked,), values((2, 2), 1), axis=1)
     yield case("scatter_nd_rows", "ScatterND", rows, (np.array([[2], [0]]),), values((2, 5, 3), 1))
+    box = np.stack(np.meshgrid([1], np.arange(5), [0, 1], indexing="ij"), axis=-1)
+    yield case("scatter_nd_slice", "ScatterND", rows, (box,), values((1, 5, 2), 1))
     yield case("scatter_nd_elements", "ScatterND", rows, (np.array([[[1, 2, 0], [-1, 4, 2]]]),), values((1, 2), 1))
     yield case("gather_elements", "GatherElements", values((3, 4)), whole((3, 4), 4), axis=1)
     ends = np.array([[2, -1], [-3, 0], [1, -2]])

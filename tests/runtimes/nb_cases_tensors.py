@@ -266,6 +266,8 @@ def indexing(c: Cases) -> None:
         c.add(f"Pad {mode} of channels", "Pad", (1, 4, 6, 5), consts={1: ints(0, 1, 0, 2, 0, 2, 1, 0)}, mode=mode)
         c.add(f"Pad {mode} of rows", "Pad", (2, 4, 6), consts={1: ints(0, 0, 1, 1, 0, 2)}, mode=mode)
     c.add("ScatterND of rows", "ScatterND", (4, 5), (2, 5), consts={1: ints(2, 0).reshape(2, 1)})
+    box = np.stack(np.meshgrid([1], np.arange(4), [0, 1], indexing="ij"), axis=-1)
+    c.add("ScatterND of a slice", "ScatterND", (3, 4, 5), (1, 4, 2), consts={1: box})
     c.add("ScatterND of elements", "ScatterND", (4, 5), (2,), consts={1: ints(2, 0, -1, 3).reshape(2, 2)})
     _scatters(c)
     _places_of_maxima(c)
@@ -384,6 +386,7 @@ def repetitions() -> Cases:
         ]
         constants = [c.constant("zero", scalar(0)), c.constant("k", k)]
         c.graph(f"Where of {name}", nodes, {"a": c.data(large)}, constants, ["y"])
+    c.add("Where a constant says so", "Where", large, consts={0: normal(6, 20, 1) > 0, 2: scalar(-7)})
     c.add("MatMul large constant batch", "MatMul", (8, 3, 4, 8), consts={1: (3, 8, 15)})
     c.add("MatMul large constant first", "MatMul", (8, 3, 15, 8), consts={0: (3, 16, 15)})
     return c

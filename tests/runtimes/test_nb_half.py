@@ -97,6 +97,7 @@ ANOTHER_WAY = {
     "Conv over three dimensions": "the same concatenation",
     "ConvTranspose over three dimensions": "the same concatenation",
     "ConvTranspose over three dimensions in groups": "the same concatenation",
+    "ScatterND of a slice": "a float16 Reshape goes into a float32 concatenation, and the original does not convert it",
     "Tanh": "its float16 kernel gives NaN for large numbers, and the original uses it",
     "Conv with Tanh": "the same",
     "ReduceMin int64": "the original finds the smallest integer among floats",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -43,6 +43,17 @@ def reduced(graph: ir.Graph, node: ir.Node, op_type: str, value: ir.Value, axes:
         return insert(graph, node, op_type, [value], shape, axes=list(axes), keepdims=1)
     stored = g.add_initializer(graph, f"{node.name}_axes", np.array(axes, np.int64))
     return insert(graph, node, op_type, [value, stored], shape, keepdims=1)
+
+
+def sliced(graph: ir.Graph, node: ir.Node, value: ir.Value, ranges: Mapping[int, tuple[int, int]]) -> ir.Value:
+    """Along each axis the elements from the first number to in front of the second."""
+    sizes = list(g.static_shape(value) or ())
+    for axis, (start, stop) in ranges.items():
+        sizes[axis] = stop - start
+    starts, stops = zip(*ranges.values(), strict=True)
+    bounds = {"starts": starts, "stops": stops, "axes": tuple(ranges)}
+    stored = [g.add_initializer(graph, f"{node.name}_{name}", np.array(b, np.int64)) for name, b in bounds.items()]
+    return insert(graph, node, "Slice", [value, *stored], tuple(sizes))
 
 
 def split(graph: ir.Graph, node: ir.Node, x: ir.Value, sizes: list[int]) -> ir.Node:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.passes.rewrite import is_op, replace
-from converter_lite.passes.spelled_out.inserting import insert, reshaped
+from converter_lite.passes.spelled_out.inserting import insert, reshaped, sliced
 
 
 def spell_out_padding(model: ir.Model) -> int:
@@ -42,8 +42,8 @@ def _pad(graph: ir.Graph, node: ir.Node) -> bool:
         if name != "wrap" and is_float:
             value = _pad_as_picture(graph, node, value, axis, (begin, end), tuple(sizes))
         elif max(begin, end) <= size and name == "wrap":
-            before = [_sliced(graph, node, value, {axis: (size - begin, size)})] if begin else []
-            after = [_sliced(graph, node, value, {axis: (0, end)})] if end else []
+            before = [sliced(graph, node, value, {axis: (size - begin, size)})] if begin else []
+            after = [sliced(graph, node, value, {axis: (0, end)})] if end else []
             value = insert(graph, node, "Concat", [*before, value, *after], tuple(sizes), axis=axis)
         else:
             index = np.pad(np.arange(size), (begin, end), mode=name)  # type: ignore[call-overload]
@@ -86,7 +86,7 @@ def _pad_integers(graph: ir.Graph, node: ir.Node) -> bool:
     kept = _kept(shape, {axis: both for axis, both in pads.items() if min(both) < 0})
     if kept is None:
         return False
-    kind, value = value.dtype.numpy(), _sliced(graph, node, value, kept) if kept else value
+    kind, value = value.dtype.numpy(), sliced(graph, node, value, kept) if kept else value
     sizes = list(g.static_shape(value) or ())
     for axis, both in pads.items():
         counts = [max(count, 0) for count in both]
@@ -115,17 +115,6 @@ def _pad_as_picture(
     return reshaped(graph, node, padded, sizes)
 
 
-def _sliced(graph: ir.Graph, node: ir.Node, value: ir.Value, ranges: Mapping[int, tuple[int, int]]) -> ir.Value:
-    """Along each axis the elements from the first number to in front of the second."""
-    sizes = list(g.static_shape(value) or ())
-    for axis, (start, stop) in ranges.items():
-        sizes[axis] = stop - start
-    starts, stops = zip(*ranges.values(), strict=True)
-    bounds = {"starts": starts, "stops": stops, "axes": tuple(ranges)}
-    stored = [g.add_initializer(graph, f"{node.name}_{name}", np.array(b, np.int64)) for name, b in bounds.items()]
-    return insert(graph, node, "Slice", [value, *stored], tuple(sizes))
-
-
 def _cut(
     graph: ir.Graph, node: ir.Node, pads: NDArray[np.int64], shape: tuple[int, ...], cuts: Mapping[int, tuple[int, int]]
 ) -> bool:
@@ -133,7 +122,7 @@ def _cut(
     kept = _kept(shape, cuts)
     if node.inputs[0] is None or kept is None:
         return False
-    value, left = _sliced(graph, node, node.inputs[0], kept), np.maximum(pads, 0)
+    value, left = sliced(graph, node, node.inputs[0], kept), np.maximum(pads, 0)
     if left.any():
         node.replace_input_with(0, value)
         node.replace_input_with(1, g.add_initializer(graph, f"{node.name}_pads", left))

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.spelled_out.boxes import box_of, put_box
 from converter_lite.passes.spelled_out.counting import COUNTED, counted
 from converter_lite.passes.spelled_out.indexing import coordinates, whole_index
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
@@ -27,6 +28,7 @@ def spell_out_scatter(model: ir.Model) -> int:
 
         data (d0, .., rest), updates    rows of both, one below the other ─ Gather(rows in the order of the result) ─ y
 
+    Where the places are all of a box (a slice that is assigned to), what lies around it is joined to the updates instead.
     A ScatterElements to computed places, or that adds, becomes a ScatterND of rows where all elements of a row go to the same
     one (as exporters of graph networks write it), otherwise of elements in a row of all. Places below zero count from the
     end, which runtimes do not know: they write in front of the tensor.
@@ -72,13 +74,18 @@ def _chosen(graph: ir.Graph, node: ir.Node) -> bool:
     ).ravel()
     if len(np.unique(picked)) != len(picked):
         return False
+    target = g.add_initializer(graph, f"{node.name}_shape", np.array(shape, np.int64))
+    box = box_of(picked, shape[:depth])
+    if box is not None and data.dtype is not ir.DataType.BOOL:
+        put = reshaped(graph, node, updates, (*box.sizes, *rest))
+        replace([node], ir.node("Reshape", [put_box(graph, node, data, put, box), target]))
+        return True
     order = np.arange(rows)
     order[picked] = rows + np.arange(len(picked))
     stacked = [reshaped(graph, node, value, (count, *rest)) for value, count in ((data, rows), (updates, len(picked)))]
     joined = insert(graph, node, "Concat", stacked, (rows + len(picked), *rest), axis=0)
     index = g.add_initializer(graph, f"{node.name}_rows", order)
     chosen = insert(graph, node, "Gather", [joined, index], (rows, *rest), axis=0)
-    target = g.add_initializer(graph, f"{node.name}_shape", np.array(shape, np.int64))
     replace([node], ir.node("Reshape", [chosen, target]))
     return True
 

@@ -162,12 +162,13 @@ STORED_GROWTH = 256
 
 
 def expanded(ctx: Lowering, index: int, dims: Sequence[int]) -> int:
-    """A tensor broadcast to ``dims``; constants are broadcast here, if they are small or no floats."""
+    """A tensor broadcast to ``dims``; constants are broadcast here, if they are small or whole numbers."""
     tensor = ctx.ms.tensors[index]
     if tuple(tensor.dims) == tuple(dims):
         return index
-    is_small = tensor.dtype is not DataType.FLOAT32 or math.prod(dims) - math.prod(tensor.dims) <= STORED_GROWTH
-    if isinstance(tensor.data, np.ndarray) and is_small:
+    can_expand = tensor.dtype in (DataType.FLOAT32, DataType.BOOL)
+    stays = can_expand and math.prod(dims) - math.prod(tensor.dims) > STORED_GROWTH
+    if isinstance(tensor.data, np.ndarray) and not stays:
         array = tensor.data
         lifted = array.reshape((1,) * (len(dims) - array.ndim) + array.shape)
         return ctx.add_constant(np.broadcast_to(lifted, tuple(dims)), tensor.name)

@@ -120,7 +120,8 @@ def _expanded(lowering: Lowering, value: ir.Value | None, wanted: tuple[int, ...
     kind, is_float = element_type(value), element_type(value) is VarType.FP32
     if array is not None and array.size and is_float and (array == array.flat[0]).all():
         return lowering.filled(f"{value.name}.expanded", wanted, float(array.flat[0]))
-    if array is not None and not (is_float and math.prod(wanted) - array.size > STORED_BLOCK):
+    can_expand = kind in (VarType.FP32, VarType.BOOL)
+    if array is not None and not (can_expand and math.prod(wanted) - array.size > STORED_BLOCK):
         return lowering.parameter(f"{value.name}.expanded", np.broadcast_to(array, wanted).copy())
     if dims(value) == wanted:
         return lowering.tensor(value)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.context import Handler, Importer
 from converter_lite.formats.paddle.importer.elementwise import output
-from converter_lite.formats.paddle.importer.filled import check_filled, filled
+from converter_lite.formats.paddle.importer.filled import check_filled, filled, is_large
 from converter_lite.formats.paddle.importer.sizes import constant_number, known, like, scalar, sizes, vector
 from converter_lite.formats.paddle.program import Operator, numpy_type
 
@@ -32,11 +32,11 @@ def _fill_constant(importer: Importer, op: Operator) -> None:
     dtype, name = numpy_type(int(op.get("dtype", 5))), output(op)
     shape = [name for slot in ("ShapeTensor", "ShapeTensorList") for name in op.inputs.get(slot, ())]
     given = op.input("ValueTensor")
-    if not shape and given is None:
-        sizes_of = [int(size) for size in op.get("shape", (1,))]
+    sizes_of = [int(size) for size in op.get("shape", (1,))]
+    if not shape and given is None and not is_large(sizes_of):
         importer.bind(name, importer.initializer(name, filled(importer, sizes_of, _number(op, dtype), dtype)))
         return
-    target = vector(importer, shape) if shape else importer.add_constant("shape", [int(s) for s in op.get("shape", ())])
+    target = vector(importer, shape) if shape else importer.add_constant("shape", sizes_of)
     if given is None:
         number = importer.add_constant("number", _number(op, dtype), dtype.type)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,14 @@ from numpy.typing import DTypeLike, NDArray
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.context import Importer
+
+LARGE = 1 << 16
+"""Elements from which on a constant of one number is filled by the graph, when it runs."""
+
+
+def is_large(shape: Sequence[int]) -> bool:
+    """Whether the graph fills such a constant; not if the shape is impossible."""
+    return min(shape, default=0) >= 0 and math.prod(shape) > LARGE
 
 
 def check_filled(importer: Importer, shape: Sequence[int]) -> int:
