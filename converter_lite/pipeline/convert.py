@@ -333,6 +333,9 @@ class _Conversion:
             self.log.info(f"nodes: {done.nodes_before} read, {done.nodes_after} after optimization ({level})")
         for note in prepared.notes:
             self.log.info(note)
+        if prepared.random is not None and not said:
+            where = f"{prepared.random.op_type} (node {prepared.random.name})"
+            self.log.warning(f"{where} draws other numbers in each run: comparisons count that as errors")
         for name, times in done.changes:
             self.log.debug(f"  {name}: {times}")
 

@@ -30,6 +30,11 @@ MANY_NODES, MANY_NODES_BYTES = 500, 256 << 20
 MOST_GROWTH = 1.1
 """Size of a graph, relative to the one that was read, up to which operators are spelled out for their speed alone."""
 
+RANDOM = frozenset(
+    ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+)
+"""Operators that give other numbers in each run, unless they have a seed."""
+
 
 @dataclass(slots=True)
 class Prepared:
@@ -54,6 +59,12 @@ class Prepared:
     def is_all_nodes(self) -> bool:
         """Whether the graph takes time for its many nodes, and little memory for its constants."""
         return len(self.model.graph) >= MANY_NODES and constant_bytes(self.model) < MANY_NODES_BYTES
+
+    @property
+    def random(self) -> ir.Node | None:
+        """A node that gives other numbers in each run."""
+        nodes = all_nodes(self.model.graph)
+        return next((node for node in nodes if node.op_type in RANDOM and "seed" not in node.attributes), None)
 
     def copy(self) -> QuantizedModel:
         """A graph that may be changed."""

@@ -137,6 +137,15 @@ def test_a_tensor_that_is_input_and_output_at_once_stays(workshop: Workshop) -> 
         assert [value.name for value in onnx.load("out.onnx").graph.output] == ["y", "same"]
 
 
+@pytest.mark.parametrize(("seed", "warnings"), [("", 1), ("<seed=3.0>", 0)])
+def test_numbers_that_are_drawn_in_each_run_are_a_warning(workshop: Workshop, seed: str, warnings: int) -> None:
+    """The proof compares two draws."""
+    graph = f"g (float[2,8] x) => (float[2,8] y) {{ n = RandomNormalLike{seed}(x) y = Add(x, n) }}"
+    onnx.save(model_proto(graph), "model.onnx")
+    said = [warning for warning in run(request(), Log()).warnings if "draws other numbers in each run" in warning]
+    assert len(said) == warnings
+
+
 def test_a_weight_of_several_nodes_is_stored_once(workshop: Workshop) -> None:
     graph = "g (float[N,8] x) => (float[N,8] y) { a = MatMul(x, w) r = Relu(a) y = MatMul(r, w) }"
     onnx.save(model_proto(graph, w=normal(8, 8)), "model.onnx")

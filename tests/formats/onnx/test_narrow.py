@@ -135,6 +135,23 @@ def test_the_forecast_knows_two_bits_and_parts(bits: int, tmp_path: Path) -> Non
     assert forecast == pytest.approx(size, rel=0.1)
 
 
+@pytest.mark.parametrize("bits", [2, 6])
+def test_wider_integers_are_used_beside_an_operator_that_the_runtime_lacks_there(bits: int, tmp_path: Path) -> None:
+    """onnxruntime has RoiAlign, which detectors end in, for operator sets up to 21."""
+    text = """g (float[1,64] x) => (float[2,1,1,1] y) {
+        a = MatMul(x, w) b = Reshape(a, picture) y = RoiAlign<output_height=1, output_width=1>(b, boxes, batch) }"""
+    model = build(
+        text,
+        w=normal(64, 96),
+        picture=np.array([1, 1, 8, 12]),
+        boxes=np.array([[0, 0, 4, 4], [2, 2, 7, 7]], np.float32),
+        batch=np.zeros(2, np.int64),
+    )
+    made = OnnxFormat().write(weights(model, bits=bits), tmp_path / "out.onnx")
+    assert opset(ir.load(made.files[0])) <= 21
+    run(made.files[0], random_feed(model))
+
+
 def test_four_bits_are_used_where_two_do_not_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(narrow, "narrowest_width", lambda: 4)
     quantized = weights(network(), bits=2)

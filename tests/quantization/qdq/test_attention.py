@@ -199,5 +199,15 @@ def test_a_model_that_cannot_be_raised_is_written_as_it_is(tmp_path: Path, monke
     assert "Attention" not in names_of(made.files[0])
 
 
+@known
+def test_beside_an_operator_that_the_runtime_lacks_there_it_stays_spelled_out(tmp_path: Path) -> None:
+    """Masked autoencoders draw random numbers; onnxruntime does so for operator sets up to 21."""
+    model = attention(scores=f"noise = RandomUniformLike(x) {SCORES}", outputs=", float[B,S,16] noise")
+    made = OnnxFormat().write(dynamic(model), tmp_path / "plain.onnx")
+    assert made.notes == (EXACT_NOTE,)
+    assert "Attention" not in names_of(made.files[0])
+    run(made.files[0], random_feed(model, dynamic=5))
+
+
 def test_the_usual_scores_are_found() -> None:
     assert found(attention(scores=SCORES)) == 1
