@@ -14,7 +14,10 @@ from converter_lite.kernels.pairs import Rules, repair, step_factors
 from converter_lite.kernels.quantize import FloatArray, IntArray, along_axis, dequantize, quantize
 
 MIN_RANGE = 1e-10
-"""Smallest width of a range, real units; the original widens ranges the same way (measured)."""
+"""Width that a narrower range is widened to, real units; the original widens all ranges the same way (measured)."""
+
+VANISHED = 1e-30
+"""Width below which the range of a whole tensor is widened: networks that nobody trained give signals of 1e-20 and less."""
 
 MIN_SCALE = float(np.finfo(np.float32).tiny)
 """Scales below the smallest normal float32 divide badly; they are raised to it."""
@@ -192,7 +195,8 @@ class QuantParams:
 def params_from_range(rmin: object, rmax: object, spec: QuantSpec) -> QuantParams:
     """Scale and zero point for a real range (scalar, or one per channel).
 
-    The range is widened to hold zero, so that zero is exact (padding, ReLU). Widths below ``MIN_RANGE`` are widened.
+    The range is widened to hold zero, so that zero is exact (padding, ReLU). Widths below ``MIN_RANGE``, where there is one
+    range for the whole tensor below ``VANISHED``, are widened to ``MIN_RANGE``.
     The grid is nudged so that zero falls on an integer, as the original does (measured, float32 steps there, float64 here).
 
     Raises:
@@ -203,8 +207,9 @@ def params_from_range(rmin: object, rmax: object, spec: QuantSpec) -> QuantParam
         high = np.asarray(rmax, np.float64)
     if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high))):
         raise CalibrationError("the range is not finite")
-    low = np.minimum(low, 0.0)
-    high = np.maximum(np.maximum(high, 0.0), low + MIN_RANGE)
+    low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+    least = VANISHED if spec.axis is None else MIN_RANGE
+    high = np.where(high - low < least, low + MIN_RANGE, high)
     if spec.symmetric:
         magnitude = np.maximum(-low, high)
         steps = (spec.qmax - spec.qmin) / 2 if spec.signed and spec.narrow_range else max(spec.qmax - _middle(spec), 1)

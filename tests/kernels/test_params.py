@@ -56,6 +56,13 @@ def test_an_empty_range_is_widened_instead_of_giving_scale_zero() -> None:
     np.testing.assert_array_equal(params.fake_quantize(np.zeros(3, np.float32)), 0)
 
 
+def test_a_signal_that_nearly_vanishes_keeps_its_range_and_a_channel_of_a_weight_does_not() -> None:
+    """Networks that nobody trained give less and less from layer to layer; a channel of a weight that small is dead."""
+    assert params_from_range(0.0, 255e-20, QuantSpec(8, signed=False)).scale == np.float32(1e-20)
+    (scale,) = params_from_range(np.zeros(1), np.array([255e-20]), QuantSpec(8, signed=False, axis=0)).scale
+    assert scale == np.float32(MIN_RANGE / 255)
+
+
 @pytest.mark.parametrize("bounds", [(np.nan, 1.0), (0.0, np.inf), (-np.inf, 0.0)])
 def test_a_range_that_is_not_finite_is_refused(bounds: tuple[float, float]) -> None:
     with pytest.raises(CalibrationError, match="not finite"):

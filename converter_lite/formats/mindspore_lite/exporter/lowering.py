@@ -431,7 +431,8 @@ class Lowering:
         consumer = single_consumer(value)
         if consumer is None or consumer in self.done:
             return 0, value
-        kind, params = inner_activation(consumer), self._params(consumer.outputs[0])
+        params = self._params(consumer.outputs[0])
+        kind = inner_activation(consumer, params)
         if integer and params is None:
             return 0, value
         if not kind and not (integer and saturation_clamps(consumer, params)):
