@@ -197,10 +197,12 @@ class OnnxFormat:
     def _write_blocks(self, model: ir.Model) -> str:
         """Blocks in the form that was asked for; returns the note."""
         from converter_lite.formats.onnx.block_operators import write_block_operators
+        from converter_lite.formats.onnx.block_rows import keep_rows_apart
 
         config = self.options.config
         level = config.weight_quant_param.accuracy_level if config is not None else None
         count = write_block_operators(model, level)
+        keep_rows_apart(model)
         return OPERATORS_NOTE.format(count) if count else BLOCKS_NOTE
 
     def _stores_exactly(self, plan: QuantPlan) -> bool:
