@@ -22,6 +22,12 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def shown_below(value: float, limit: float) -> str:
+    """A number with five decimals, or as many more as show that it is below ``limit``."""
+    texts = (f"{value:.{digits}f}" for digits in range(5, 17))
+    return next((text for text in texts if float(text) < limit), str(value))
+
+
 @dataclass(slots=True)
 class Log:
     """Messages of one conversion.

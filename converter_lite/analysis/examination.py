@@ -129,7 +129,7 @@ def _look_at_samples(
         return ["none are named: no comparison on real data, and no quality gate"]
     dataset.head(1)
     requirements = output_format("ONNX", FileOptions()).requirements
-    model = Preparation(source, Rewrites(request.optimize))(replace(requirements, float32=True)).model
+    model = Preparation(source, Rewrites(request.optimize))(requirements.of_quantized()).model
     check_inputs(model, dataset, data, preview=None, context=context)
     folders = ", ".join(str(folder) for _, folder in data.calibrate_path)
     kind = data.input_type.value if data.input_type is not None else "BIN"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from converter_lite import graph as g
 from converter_lite.quantization import fallback
 from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.quantization.qdq.build import qdq_model
@@ -130,7 +131,7 @@ def _measured(quantizer: Quantizer, start: fallback.Trial, feeds: Sequence[Feed]
     prices = fallback.prices(first.model, names)
     work = {name: price - fallback.NODE_PRICE for name, price in prices.items()}
     total = sum(work.values()) or 1.0
-    operators = {node.name: node.op_type for node in first.model.graph}
+    operators = {node.name or "": node.op_type for node in g.all_nodes(first.model.graph)}
     layers = (LayerSensitivity(n, operators[n], alone[n], without[n], shares[n], work[n] / total) for n in names)
     return Sensitivity(tuple(layers), tuple(fallback.ranked(shares, prices)), everything, start.score, len(feeds))
 

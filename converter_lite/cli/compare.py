@@ -23,6 +23,7 @@ from converter_lite.cli.arguments import (
 )
 from converter_lite.cli.exit_status import run_work
 from converter_lite.errors import QualityError, UsageError, one_of
+from converter_lite.log import shown_below
 from converter_lite.pipeline.request import DEFAULT_MIN_COSINE, LAYOUTS, MAX_THREADS
 from converter_lite.system.files import refuse_overwrites
 from converter_lite.system.interruptions import interruptions_wait
@@ -172,9 +173,11 @@ def _compare(wish: _Wish) -> None:
             context=RunContext(threads=threads, log=log),
         )
         _report(comparison, wish, log, is_real=is_real)
-        _write(comparison, wish, is_real=is_real)
+        content = _write(comparison, wish, is_real=is_real)
         _extract(comparison, wish, pair.reference, feeds, log)
-    _gate(comparison, wish)
+    for error in comparison.layers:
+        if error.is_output:
+            _check_gate(error.layer.tensor, error.accumulated.cosine, wish, content)
 
 
 def _compare_recorded(wish: _Wish) -> None:
@@ -219,11 +222,12 @@ def _compare_recorded(wish: _Wish) -> None:
             log.warning(f"without a counterpart in the float model: {', '.join(found.unknown)}")
         if wish.csv is not None:
             write_text(wish.csv, recorded.csv_text(found))
+        content = {"status": 0, "real_samples": True, **recorded.to_json(found)}
         if wish.json is not None:
-            content = {"status": 0, "real_samples": True, **recorded.to_json(found)}
             write_text(wish.json, json.dumps(content, indent=1) + "\n")
     for item in found.errors:
-        _check_gate(item.tensor, item.error.cosine if item.is_output else 1.0, wish)
+        if item.is_output:
+            _check_gate(item.tensor, item.error.cosine, wish, content)
 
 
 def _report(comparison: Comparison, wish: _Wish, log: Log, *, is_real: bool) -> None:
@@ -254,25 +258,24 @@ def _extract(comparison: Comparison, wish: _Wish, reference: ir.Model, feeds: Se
         log.info(f"  not cut out: {sentence}")
 
 
-def _write(comparison: Comparison, wish: _Wish, *, is_real: bool) -> None:
+def _write(comparison: Comparison, wish: _Wish, *, is_real: bool) -> dict[str, Any]:
+    """Write what was asked for; returns the result as plain data."""
     from converter_lite.analysis.comparison_report import csv_text, to_json
     from converter_lite.system.files import write_text
 
     if wish.csv is not None:
         write_text(wish.csv, csv_text(comparison))
+    content = {"status": 0, "real_samples": is_real, **to_json(comparison)}
     if wish.json is not None:
-        content = {"status": 0, "real_samples": is_real, **to_json(comparison)}
         write_text(wish.json, json.dumps(content, indent=1) + "\n")
+    return content
 
 
-def _gate(comparison: Comparison, wish: _Wish) -> None:
-    for error in comparison.layers:
-        if error.is_output:
-            _check_gate(error.layer.tensor, error.accumulated.cosine, wish)
-
-
-def _check_gate(output: str, reached: float, wish: _Wish) -> None:
+def _check_gate(output: str, reached: float, wish: _Wish, content: dict[str, Any]) -> None:
+    """Refuse an output that misses the gate; ``content`` is what is known about the models."""
     if wish.gate is not None and not reached >= wish.gate:
         raise QualityError(
-            f"cosine {reached:.5f} of output {output} is below {wish.gate:g}", where=str(wish.quantized_model)
+            f"cosine {shown_below(reached, wish.gate)} of output {output} is below {wish.gate:.15g}",
+            where=str(wish.quantized_model),
+            details=content,
         )

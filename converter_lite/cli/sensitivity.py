@@ -110,8 +110,8 @@ def _run(wish: _Wish) -> None:
     from converter_lite.analysis.layer_sensitivity import analyse
     from converter_lite.analysis.sample_source import random_feeds
     from converter_lite.cli.inspect import RUNS
-    from converter_lite.log import NORMAL, Log, library_messages
-    from converter_lite.pipeline.remedies import OTHER_METHODS
+    from converter_lite.log import NORMAL, Log, library_messages, shown_below
+    from converter_lite.pipeline.remedies import advice
     from converter_lite.quantization.qdq.build import qdq_model
     from converter_lite.quantization.settings import Goal
 
@@ -128,23 +128,25 @@ def _run(wish: _Wish) -> None:
             shapes = {name: shape for name, shape in wish.request.input_shape.items() if name in inputs}
             uses = kernels(model, random_feeds(model, RUNS, quantized=model, input_shapes=shapes))
             log.info(f"onnxruntime: {summary(uses)}")
-        _write(result, uses, wish, is_real=quantizer.resources.samples is not None)
-    if not result.is_reached and result.reached is not None:
+        is_real = quantizer.resources.samples is not None
+        content = _write(result, uses, wish, is_real=is_real)
+    if not result.is_reached and result.reached is not None and wish.target is not None:
         raise QualityError(
-            f"cosine {wish.target:g} cannot be reached by leaving layers out; {result.reached.cosine:.6f} can",
-            hint=f"give more or other calibration data, or try {OTHER_METHODS}",
+            f"cosine {wish.target:.15g} cannot be reached by leaving layers out; "
+            f"{shown_below(result.reached.cosine, wish.target)} can",
+            hint=advice(quantizer.choice, is_real=is_real),
+            details=content,
         )
 
 
 def _quantizer(wish: _Wish, log: Log) -> Quantizer:
     from converter_lite.analysis.sample_source import SampleSource
     from converter_lite.calibration.context import CalibrationContext
-    from converter_lite.config.parser import load_config
     from converter_lite.data.random_samples import random_samples
     from converter_lite.formats.base import FileOptions
     from converter_lite.formats.registry import output_format
     from converter_lite.pipeline.prepare import Preparation
-    from converter_lite.pipeline.read import read_source
+    from converter_lite.pipeline.read import read_config, read_source
     from converter_lite.pipeline.rewrites import chosen_rewrites
     from converter_lite.pipeline.samples import check_folders
     from converter_lite.quantization.choice import choose
@@ -152,16 +154,16 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
 
     request = wish.request
     threads = request.threads or os.cpu_count() or 1
-    assert request.config_file is not None
-    config = load_config(request.config_file)
+    config = read_config(request, log)
+    assert config is not None
     check_folders(config, (("--csv", wish.csv), ("--json", wish.json)), confined=not request.allow_external_paths)
     source = read_source(request, static_shapes=dict(request.input_shape))
     if source.is_quantized:
         raise ModelError("the model is quantized already", where=source.where, hint="start from the float model")
     inputs = {str(value.name) for value in source.model.graph.inputs}
     shapes = {name: shape for name, shape in request.input_shape.items() if name in inputs}  # others were built in
-    fmt = output_format(request.save_type[0], FileOptions())
-    prepared = Preparation(source, chosen_rewrites(request.optimize, config, log))(fmt.requirements)
+    fmt = output_format(request.save_type[0], FileOptions(config=config))
+    prepared = Preparation(source, chosen_rewrites(request.optimize, config, log))(fmt.requirements.of_quantized())
     samples = SampleSource(
         config,
         None,
@@ -173,13 +175,16 @@ def _quantizer(wish: _Wish, log: Log) -> Quantizer:
     choice = choose(config, prepared.model, prepared.done.vanished, has_samples=samples is not None)
     if choice is None:
         raise UsageError("the configuration quantizes nothing", where=str(request.config_file), hint="set quant_type")
+    choice = replace(fmt.restrict(choice, prepared.model), goal=None)
+    for note in choice.notes:
+        log.warning(note)
     substitutes: Sequence[Feed] = ()
     if samples is None:
         log.warning("layers are measured on random samples: calibration data would show what matters")
         substitutes = tuple(random_samples(prepared.model, SUBSTITUTES, fixed_shapes=shapes))
     return Quantizer(
         prepared.model,
-        replace(fmt.restrict(choice, prepared.model), goal=None),
+        choice,
         Resources(samples, CalibrationContext(threads=threads, log=log)),
         substitutes,
     )
@@ -195,19 +200,21 @@ def _report(result: Sensitivity, wish: _Wish, log: Log) -> None:
     log.info("\n".join(columns(list(table(result, shown=wish.shown)))))
     log.info(f"everything quantized: cosine {result.quantized.cosine:.6f}, largest error {result.quantized.error:.4g}")
     if result.reached is not None and result.is_reached and not result.skip:
-        log.info(f"cosine {wish.target:g} holds without leaving anything out")
+        log.info(f"cosine {wish.target:.15g} holds without leaving anything out")
     elif result.reached is not None and result.line:
         log.info(f"{counted(len(result.skip), 'layer')} left out: cosine {result.reached.cosine:.6f}, with this line:")
         log.info(result.line)
 
 
-def _write(result: Sensitivity, uses: list[KernelUse], wish: _Wish, *, is_real: bool) -> None:
+def _write(result: Sensitivity, uses: list[KernelUse], wish: _Wish, *, is_real: bool) -> dict[str, Any]:
+    """Write what was asked for; returns the result as plain data."""
     from converter_lite.analysis.kernels import to_json as kernels_to_json
     from converter_lite.analysis.layer_sensitivity import csv_text, to_json
     from converter_lite.system.files import write_text
 
     if wish.csv is not None:
         write_text(wish.csv, csv_text(result))
+    content = {"status": 0, "real_samples": is_real, **to_json(result), "kernels": kernels_to_json(uses)}
     if wish.json is not None:
-        content = {"status": 0, "real_samples": is_real, **to_json(result), "kernels": kernels_to_json(uses)}
         write_text(wish.json, json.dumps(content, indent=1) + "\n")
+    return content

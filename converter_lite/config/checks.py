@@ -37,6 +37,10 @@ _PER_CHANNEL: Slot = ("weight_quant_param", "per_channel")
 _SYMMETRIC: Slot = ("weight_quant_param", "symmetric")
 _ACCURACY_LEVEL: Slot = ("weight_quant_param", "accuracy_level")
 _DYNAMIC_ROUNDING: Slot = ("dynamic_quant_param", "rounding")
+_AUTO_TUNE: Slot = ("mixed_bit_weight_quant_param", "auto_tune")
+_INIT_SCALE: Slot = ("mixed_bit_weight_quant_param", "init_scale")
+_MAX_ITERATIONS: Slot = ("mixed_bit_weight_quant_param", "max_iterations")
+_WIDTHS = (_BIT_NUM, _AUTO_TUNE, _INIT_SCALE)
 _FLOAT_LEVEL = 1
 _DATA = "data_preprocess_param"
 NO_DATA_TO_FIT = f"fits the rounding to calibration data, and there are none: add [{_DATA}] or remove the key"
@@ -86,7 +90,10 @@ def find_errors(facts: Facts) -> list[Remark]:
 
 def find_warnings(facts: Facts) -> list[Remark]:
     """Every key or section that has no effect."""
-    return [remark for section in SECTIONS for remark in _without_effect(facts, section)]
+    return [
+        *(remark for section in SECTIONS for remark in _without_effect(facts, section)),
+        *_scale_beside_search(facts),
+    ]
 
 
 def without_effect_on(config: QuantizationConfig, formats: Sequence[str]) -> Iterator[str]:
@@ -258,8 +265,9 @@ def _without_effect(facts: Facts, section: Section) -> Iterator[Remark]:
     if reason:
         yield section.name, "", f"the section has no effect {reason}"
         return
+    used = {_MAX_ITERATIONS} if _searches_widths(facts) else set()
     for key in section.keys:
-        if (section.name, key.name) in facts.given:
+        if (section.name, key.name) in facts.given - used:
             reason = f"here: {key.inert}" if key.inert else _why_unused(facts, section.uses_of(key))
             if reason:
                 yield section.name, key.name, f"has no effect {reason}"
@@ -281,7 +289,21 @@ def _why_unused(facts: Facts, uses: tuple[Use, ...]) -> str:
         return f"with target_device={target.value}"
     if any(_holds(facts, use.when) for use in of_target):
         return ""
-    return f"unless {' and '.join(map(str, of_target[0].when))}"
+    return f"unless {' or '.join(' and '.join(map(str, use.when)) for use in of_target)}"
+
+
+def _scale_beside_search(facts: Facts) -> Iterator[Remark]:
+    """Widths that are searched for a cosine do not depend on the error that a layer may have."""
+    if _INIT_SCALE in facts.given and facts.known(*_WIDTHS) and _searches_widths(facts):
+        yield *_INIT_SCALE, "has no effect with auto_tune=true: widths are searched for a cosine"
+
+
+def _searches_widths(facts: Facts) -> bool:
+    """Whether widths are searched: on request, or where there is data and ``init_scale`` is not written."""
+    if facts.values[QUANT_TYPE] is not WEIGHT or facts.values[_BIT_NUM] != 0:
+        return False
+    has_data = facts.external_data or (_DATA, _CALIBRATION[0]) in facts.given
+    return bool(facts.values[_AUTO_TUNE]) or (has_data and _INIT_SCALE not in facts.given)
 
 
 def _holds(facts: Facts, conditions: tuple[Condition, ...]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,10 @@ class GraphRequirements:
     float32: bool = False
     keeps_qdq: bool = False
     compact: bool = False
+
+    def of_quantized(self) -> GraphRequirements:
+        """Those of a graph that is to be quantized: computed in float32, of any size."""
+        return replace(self, float32=True, compact=False)
 
 
 DEVICE_FUSED = frozenset({"LayerNormalization", "Gelu", "HardSwish", "HardSigmoid"})

@@ -315,8 +315,7 @@ class _Conversion:
         jobs: list[_Job] = []
         for fmt, target in zip(self.formats, targets, strict=True):
             with self.log.stage("optimize"):
-                compact = fmt.requirements.compact and not quantizes
-                prepared = preparation(replace(fmt.requirements, float32=quantizes, compact=compact))
+                prepared = preparation(fmt.requirements.of_quantized() if quantizes else fmt.requirements)
             if all(job.prepared is not prepared for job in jobs):
                 self._report_graph(prepared, said=[job.prepared.done for job in jobs])
             with self.log.stage("check"):

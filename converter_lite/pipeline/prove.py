@@ -19,7 +19,7 @@ from converter_lite.data.open_sizes import OpenSizes, other_sizes
 from converter_lite.data.random_samples import RandomDataset, random_samples
 from converter_lite.errors import ConverterError, DataError, ModelError, QualityError
 from converter_lite.formats.base import OutputFormat
-from converter_lite.log import Log
+from converter_lite.log import Log, shown_below
 from converter_lite.passes.input_values import HINT as BRANCHES
 from converter_lite.passes.io_types import IoTypes, RealOutputs, change_io_types, feed_for
 from converter_lite.passes.shapes import infer_shapes
@@ -88,9 +88,7 @@ class Missed:
     gate: float
 
     def __str__(self) -> str:
-        return (
-            f"cosine {_below(self.cosine, self.gate)} of output {self.output} is below the quality gate {self.gate:g}"
-        )
+        return f"cosine {shown_below(self.cosine, self.gate)} of output {self.output} is below the quality gate {self.gate:.15g}"
 
 
 class Proof:
@@ -324,7 +322,7 @@ class Proof:
             asked = self._request.min_speedup
             if asked is not None and item.speed is not None and item.speed.speedup < asked:
                 raise QualityError(
-                    f"{_below(item.speed.speedup, asked)} times as fast as the float model, less than the gate {asked:g}",
+                    f"{shown_below(item.speed.speedup, asked)} times as fast as the float model, less than the gate {asked:.15g}",
                     where=str(item.target),
                     hint="leave nodes that cost time in float (skip_quant_node; inspect --kernels shows them), or ask for less",
                     details={"speed": speed_to_json(item.speed)},
@@ -343,12 +341,6 @@ class Proof:
         asked = self._request.min_cosine
         default = DEFAULT_MIN_COSINE if self.is_real and (choice is None or choice.is_gated) else 0.0
         return (default if asked is None else asked) or None
-
-
-def _below(value: float, limit: float) -> str:
-    """A number with five decimals, or as many more as show that it is below ``limit``."""
-    texts = (f"{value:.{digits}f}" for digits in range(5, 17))
-    return next((text for text in texts if float(text) < limit), str(value))
 
 
 def _reference(original: ir.Model, context: RunContext, threads: int, *, hint: str) -> Session:

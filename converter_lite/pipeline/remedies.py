@@ -25,7 +25,15 @@ def remedies(choice: Choice | None, *, is_real: bool) -> str:
     if choice is None:
         return _GATE
     goal = "" if choice.goal is not None else "target_cosine=X in [common_quant_param] leaves costly layers in float"
-    steps = (_of_data(choice, is_real=is_real), _of_kind(choice), goal, _LOOK, _GATE)
+    return _joined(advice(choice, is_real=is_real), goal, _LOOK, _GATE)
+
+
+def advice(choice: Choice, *, is_real: bool) -> str:
+    """What makes the numbers better, whatever they are measured for; the arguments are those of :func:`remedies`."""
+    return _joined(_of_data(choice, is_real=is_real), _of_kind(choice))
+
+
+def _joined(*steps: str) -> str:
     return "; ".join(step for step in steps if step)
 
 

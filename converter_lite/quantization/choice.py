@@ -246,7 +246,15 @@ def _choose_full(config: QuantizationConfig, skip: frozenset[str]) -> Choice:
         bits=bits,
         activation_bits=activation_bits,
     )
+    if full.target_device is TargetDevice.ASCEND:
+        size, channel = (_written(config, key) for key in ("min_quant_weight_size", "min_quant_weight_channel"))
+        settings = replace(settings, min_size=size, min_channel=channel)
     return Choice(settings, target)
+
+
+def _written(config: QuantizationConfig, key: str) -> int:
+    """A limit below which weights stay float; 0 where the file does not set it."""
+    return int(getattr(config.common_quant_param, key)) if config.given("common_quant_param", key) else 0
 
 
 def _range_method(config: QuantizationConfig) -> str:

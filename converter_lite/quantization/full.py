@@ -42,6 +42,7 @@ from converter_lite.quantization.readable import EVERYTHING, cut, readable_range
 from converter_lite.quantization.remedies import Remedies
 from converter_lite.quantization.reorder import reorder_channels
 from converter_lite.quantization.settings import FullSettings
+from converter_lite.quantization.small_weights import too_small
 from converter_lite.quantization.smooth import SMOOTHED, apply_smoothing, smooth_products
 from converter_lite.quantization.unreached import leave_unreached
 from converter_lite.targets.operands import (
@@ -65,7 +66,11 @@ SHARES_MARGIN = 2.0
 
 def decide_full(model: ir.Model, target: Policy, settings: FullSettings) -> QuantPlan:
     """Node decisions only; used by a dry run and by :func:`quantize_full`."""
-    plan = decide_nodes(model, target, settings.skip)
+    small = {node.name or "": too_small(node, settings.min_size, settings.min_channel) for node in model.graph}
+    left = {name for name, reason in small.items() if reason} - settings.skip
+    plan = decide_nodes(model, target, settings.skip | left)
+    for name in left:
+        plan.nodes[name] = replace(plan.nodes[name], reason=small[name])
     if isinstance(target, TargetSpec) and target.weight_only:
         decide_inner_nodes(model.graph, plan, settings.skip)
     return plan

@@ -161,7 +161,9 @@ def search(ordered: Sequence[Step], trials: Trials) -> dict[str, int]:
     """
     good, loss = _last_good(ordered, trials)
     if good < 0:
-        trials.log.warning(f"no widths keep the output cosine at {trials.mixed.target_cosine:g}; the largest are used")
+        trials.log.warning(
+            f"no widths keep the output cosine at {trials.mixed.target_cosine:.15g}; the largest are used"
+        )
         return trials.widths(())
     taken = list(ordered[:good])
     extra = _still_fitting(ordered, good, trials.budget - loss, loss, trials.choices)

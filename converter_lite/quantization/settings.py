@@ -41,6 +41,8 @@ class FullSettings:
         skip: Names of nodes that stay float.
         bits: Width of weights.
         activation_bits: Width of activations between layers.
+        min_size: A weight is quantized only if it has more elements.
+        min_channel: Conv and ConvTranspose weights are quantized only if they have more output channels.
     """
 
     method: str = "MAX_MIN"
@@ -52,6 +54,8 @@ class FullSettings:
     skip: frozenset[str] = frozenset()
     bits: int = 8
     activation_bits: int = 8
+    min_size: int = 0
+    min_channel: int = 0
 
     @property
     def is_narrow(self) -> bool:
@@ -184,8 +188,8 @@ class Goal:
         return max(ratios)
 
     def __str__(self) -> str:
-        parts = [f"cosine {self.cosine:g}"] if self.cosine is not None else []
-        return " and ".join([*parts, *([f"largest error {self.error:g}"] if self.error is not None else [])])
+        parts = [f"cosine {self.cosine:.15g}"] if self.cosine is not None else []
+        return " and ".join([*parts, *([f"largest error {self.error:.15g}"] if self.error is not None else [])])
 
 
 @dataclass(frozen=True, slots=True)

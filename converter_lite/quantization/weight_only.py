@@ -26,6 +26,7 @@ from converter_lite.quantization.expected_bias import correct_expected_bias
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq import build
 from converter_lite.quantization.settings import WIDE_BITS, MixedBits, WeightSettings
+from converter_lite.quantization.small_weights import too_small
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
 from converter_lite.targets.operands import (
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
 
 OPERATORS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather", *RECURRENT)
 """Operators whose constant weights are quantized (the original: Conv2D, its transpose, MatMul, FullConnection, LSTM, Gather)."""
-
-CHANNEL_FILTERED = ("Conv", "ConvTranspose")
-"""Operators that ``min_quant_weight_channel`` applies to (measured behaviour of the original)."""
 
 SHOWN = 5
 """Names in a line of the log."""
@@ -269,15 +267,10 @@ def _refusal(node: ir.Node, settings: WeightSettings) -> str:
     shapes = [g.static_shape(weight) or () for weight in stored_weights(node)]
     if not shapes:
         return missing_weight(node)
-    shape = max(shapes, key=np.prod)
-    if len(shape) < 2:
+    if len(max(shapes, key=np.prod)) < 2:
         return "its weight has less than two dimensions"
-    if np.prod(shape) <= settings.min_size:
-        return f"its weight has at most min_quant_weight_size={settings.min_size} elements"
     least = settings.storage.least_channels if settings.min_channel is None else settings.min_channel
-    if node.op_type in CHANNEL_FILTERED and _channels(node, shape) <= least:
-        return f"it has at most min_quant_weight_channel={least} output channels"
-    return ""
+    return too_small(node, settings.min_size, least)
 
 
 def left_by_filters(model: ir.Model, settings: WeightSettings) -> str:
@@ -296,10 +289,6 @@ def left_by_filters(model: ir.Model, settings: WeightSettings) -> str:
     names += f" and {len(nodes) - SHOWN} more (-v prints them)" if len(nodes) > SHOWN else ""
     cost = elements * (32 - settings.bits) // 8
     return f"left out by min_quant_weight_size and min_quant_weight_channel, about {cost:,} bytes more: {names}"
-
-
-def _channels(node: ir.Node, shape: tuple[int, ...]) -> int:
-    return shape[1] * g.int_attribute(node, "group", 1) if node.op_type == "ConvTranspose" else shape[0]
 
 
 def _quantize_weight(

@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from PIL import Image
 
 from tests.cli.workshop import FULL, WEIGHT, Outcome, Workshop, changed, command, ini, write_pictures
 from tests.formats.caffe.networks import layer, net, save
 from tests.formats.tflite.models import convolutional
-from tests.support import normal, since
+from tests.support import build_proto, normal, since
 
 SMALL = changed(FULL, data_preprocess_param={"calibrate_size": "3"})
 
@@ -60,10 +61,17 @@ def test_what_compare_cuts_out_can_be_compared_again(converted: Workshop) -> Non
 
 
 def test_compare_fails_below_the_gate_and_still_writes(converted: Workshop) -> None:
-    outcome = command("compare", "model.onnx", "out.onnx", "--minCosine=1", "--csv=c.csv", "--samples=2")
+    outcome = command(
+        "compare", "model.onnx", "out.onnx", "--minCosine=1", "--csv=c.csv", "--json=c.json", "--samples=2"
+    )
     assert outcome.status == 1
     assert "below 1" in outcome.err
     assert Path("c.csv").is_file()
+    found = json.loads(Path("c.json").read_text(encoding="utf-8"))
+    assert (found["status"], len(found["layers"])) == (
+        1,
+        len(Path("c.csv").read_text(encoding="utf-8").splitlines()) - 1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,6 +110,38 @@ def test_sensitivity_prints_ranks_and_the_line_for_a_goal(workshop: Workshop) ->
     assert data["is_reached"]
     assert {layer["operator"] for layer in data["layers"]} >= {"Conv", "Gemm"}
     assert all(use["node"] or use["kernel"] for use in data["kernels"])
+
+
+def test_sensitivity_that_misses_its_goal_still_says_what_each_layer_costs(workshop: Workshop) -> None:
+    Path("quant.cfg").write_text(ini(WEIGHT) + "[micro_param]\nenable_micro=true\n", encoding="utf-8")
+    flags = ("--modelFile=model.onnx", "--configFile=quant.cfg", "--targetCosine=0.99999999999999", "--json=s.json")
+    outcome = command("sensitivity", *flags)
+    assert outcome.status == 1
+    assert "WARNING" in outcome.err
+    assert "micro_param" in outcome.err
+    assert "full_quant_param" not in outcome.err
+    found = json.loads(Path("s.json").read_text(encoding="utf-8"))
+    assert found["status"] == 1
+    assert float(found["error"].split("; ")[1].split()[0]) == pytest.approx(found["reached"]["cosine"], abs=1e-9)
+    assert {layer["operator"] for layer in found["layers"]} >= {"Conv", "Gemm"}
+
+
+def test_sensitivity_measures_layers_in_loops_and_of_float16(workshop: Workshop) -> None:
+    body = "b (int64 i, bool c, float[2,8] s) => (bool go, float[2,8] t) { go = Identity(c) t = MatMul(s, inner) }"
+    graph = f"g (float[2,8] x) => (float[2,8] y) {{ h = MatMul(x, outer) y = Loop(times, yes, h) <body = {body}> }}"
+    weights = {"inner": normal(8, 8, seed=1) / 3, "outer": normal(8, 8, seed=2) / 3}
+    onnx.save(build_proto(graph, opset=17, times=np.array(2), yes=np.array(True), **weights), "loop.onnx")
+    Path("weights.cfg").write_text(ini(WEIGHT), encoding="utf-8")
+    passed(command("sensitivity", "--modelFile=loop.onnx", "--configFile=weights.cfg", "--json=s.json"))
+    layers = json.loads(Path("s.json").read_text(encoding="utf-8"))["layers"]
+    assert [layer["operator"] for layer in layers] == ["MatMul", "MatMul"]
+
+    half = build_proto(
+        "g (float16[2,8] x) => (float16[2,8] y) { y = MatMul(x, w) }", opset=17, w=weights["inner"].astype("f2")
+    )
+    onnx.save(half, "half.onnx")
+    passed(command("sensitivity", "--modelFile=half.onnx", "--configFile=weights.cfg", "--json=s.json"))
+    assert len(json.loads(Path("s.json").read_text(encoding="utf-8"))["layers"]) == 1
 
 
 def test_sensitivity_of_weights_without_data_says_what_it_measures_on(workshop: Workshop) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from converter_lite.pipeline.prove import _below
+from converter_lite.log import shown_below
 from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Workshop, changed, model_proto
 
 DATA = {"data_preprocess_param": FULL["data_preprocess_param"]}
@@ -59,7 +59,7 @@ def test_a_missed_gate_leaves_its_figures_in_the_json_result(workshop: Workshop)
 
 @pytest.mark.parametrize("cosine", [0.94, 0.949996, 0.94999999999])
 def test_the_cosine_of_a_missed_gate_is_reported_in_enough_digits(cosine: float) -> None:
-    text = _below(cosine, 0.95)
+    text = shown_below(cosine, 0.95)
     assert float(text) < 0.95
     assert len(text) >= 7
 

@@ -37,6 +37,18 @@ WARNED = {
         WEIGHT + "bit_num=0\n[mixed_bit_weight_quant_param]\nmax_iterations=50\n",
         "a.cfg:5 [mixed_bit_weight_quant_param] max_iterations: has no effect unless bit_num=0 and auto_tune=true",
     ),
+    "a scale beside a search": (
+        WEIGHT + "bit_num=0\n[mixed_bit_weight_quant_param]\ninit_scale=0.1\nauto_tune=true\n",
+        "a.cfg:5 [mixed_bit_weight_quant_param] init_scale: has no effect with auto_tune=true: widths are searched for a cosine",
+    ),
+    "a limit without a goal": (
+        WEIGHT + "max_float_nodes=2\n",
+        "a.cfg:3 [common_quant_param] max_float_nodes: has no effect unless target_cosine is set or target_error is set",
+    ),
+    "a share of what is not moved": (
+        FULL + "[full_quant_param]\nequalization=false\nsmooth_alpha=0.5\n",
+        "a.cfg:9 [full_quant_param] smooth_alpha: has no effect unless equalization=true",
+    ),
     "picture keys with BIN": (
         FULL.replace("IMAGE", "BIN") + "image_to_format=RGB\n",
         "a.cfg:7 [data_preprocess_param] image_to_format: has no effect unless input_type=IMAGE",
@@ -88,6 +100,9 @@ QUIET = {
     "filter with ASCEND": FULL
     + "[common_quant_param]\nmin_quant_weight_size=1\n[full_quant_param]\ntarget_device=ASCEND\n",
     "context with ASCEND": FULL + "[full_quant_param]\ntarget_device=ASCEND\n[ascend_context]\nprovider=ge\n",
+    "a limit for one of two goals": WEIGHT + "target_error=0.1\nmax_float_nodes=2\n",
+    "a search with data": FULL.replace("FULL", "WEIGHT")
+    + "[common_quant_param]\nbit_num=0\n[mixed_bit_weight_quant_param]\nmax_iterations=50\n",
     "mixed bits": WEIGHT + "bit_num=0\n[mixed_bit_weight_quant_param]\nauto_tune=true\nmax_iterations=50\n",
 }
 

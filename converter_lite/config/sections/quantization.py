@@ -24,6 +24,12 @@ _AUTO_TUNE_USES = (Use(WEIGHT, when=(_MIXED, _AUTO_TUNE)),)
 _PORTABLE_USES = (Use(FULL, (TargetDevice.CPU, TargetDevice.X86)), Use(DYNAMIC))
 _CANCELLING = "With bias_correction errors of NEAREST cancel within a layer."
 _FILTER_USES = (Use(WEIGHT), Use(FULL, (TargetDevice.ASCEND,)))
+_SMOOTHED_USES = (Use(FULL, when=(Condition("full_quant_param", "equalization", True),)),)
+_GOAL_USES = tuple(
+    Use(quant_type, when=(Condition("common_quant_param", goal),))
+    for quant_type in (WEIGHT, FULL, DYNAMIC)
+    for goal in ("target_cosine", "target_error")
+)
 
 
 _LEARNED_USES = tuple(
@@ -63,7 +69,7 @@ class CommonQuantParam:
         Kind.INTEGER,
         16,
         "A convolution weight is quantized only if it has more output channels than this (.nb files: 0 where it is not "
-        "written, as in Paddle-Lite).",
+        "written, as in Paddle-Lite; FULL_QUANT for ASCEND: no limit where it is not written).",
         uses=_FILTER_USES,
     )
     skip_quant_node: tuple[str, ...] = key(
@@ -95,6 +101,7 @@ class CommonQuantParam:
         Kind.INTEGER,
         0,
         "Layers that target_cosine and target_error may leave in float; 0 = no limit.",
+        uses=_GOAL_USES,
         is_ours=True,
     )
     learn_seconds: int = key(
@@ -171,7 +178,7 @@ class WeightQuantParam:
     bias_correction: bool = key(
         Kind.BOOLEAN,
         True,
-        "Correct the mean and the spread that rounding changes.",
+        "Correct the mean and the variance that rounding changes.",
     )
     quant_strategy: WeightQuantStrategy = key(
         Kind.CHOICE,
@@ -341,6 +348,7 @@ class FullQuantParam:
         "Share of the spread between the channels of an activation that equalization and smoothing move into the "
         "weights behind it.",
         high=1,
+        uses=_SMOOTHED_USES,
     )
     enable_smooth_shift: bool = key(
         Kind.BOOLEAN,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from converter_lite.quantization.storage import NEWER_ONNX_STORAGE
 from converter_lite.runtime.saturation import has_integer_weights, saturating_weights, without_saturation
 from converter_lite.runtime.serializing import constant_bytes
 from converter_lite.targets.devices import CPU
+from converter_lite.targets.spec import TargetSpec
 
 ONNX_REQUIREMENTS = GraphRequirements(
     fused=frozenset({"Gemm"}), slow=frozenset({"DFT", "STFT"}), keeps_qdq=True, compact=True
@@ -101,6 +103,8 @@ class OnnxFormat:
         from converter_lite.formats.onnx.narrow import narrowest_width
 
         settings = choice.settings
+        if isinstance(settings, FullSettings):
+            choice = replace(choice, notes=(*choice.notes, *self._without_effect(choice, settings)))
         if not isinstance(settings, WeightSettings):
             return with_integer_interface(choice, model, self.options.io_types)
         if settings.blocks is not None:
@@ -108,6 +112,15 @@ class OnnxFormat:
         is_newer = settings.mixed is not None and narrowest_width() == 2
         storage = NEWER_ONNX_STORAGE if is_newer else settings.storage
         return replace(choice, settings=replace(settings, input_scales=True, storage=storage))
+
+    def _without_effect(self, choice: Choice, settings: FullSettings) -> Iterator[str]:
+        """A sentence for each key that was written and that the device does not take."""
+        device, config = choice.target, self.options.config
+        if settings.per_channel and isinstance(device, TargetSpec) and not device.per_channel_operators:
+            yield f"per_channel=true has no effect on {device.name}: its kernels have one scale per weight"
+        asked = config is not None and config.given("full_quant_param", "bias_correction")
+        if asked and settings.bias_correction and not device.bias_correction:
+            yield f"bias_correction=true does not change biases for {device.name}, only how weights are rounded"
 
     def forecast(self, quantized: QuantizedModel, choice: Choice | None) -> int:
         """See :func:`~converter_lite.quantization.forecast.forecast_bytes`: nothing is rounded, however large the weights."""

@@ -117,8 +117,8 @@ class FormatContent:
         found = f"cosine {self.worst.cosine:.6f} with the float model at its worst output ({self.worst.name})"
         if not self.passed:
             return Verdict(
-                f"Not accurate enough, and not written: {found}, below the gate of {self.gate:g}.",
-                f"Set target_cosine={self.gate:g} in [common_quant_param]: the layers that cost most at the outputs stay in "
+                f"Not accurate enough, and not written: {found}, below the gate of {self.gate:.15g}.",
+                f"Set target_cosine={self.gate:.15g} in [common_quant_param]: the layers that cost most at the outputs stay in "
                 "float. converter_lite sensitivity measures them without converting.",
             )
         kept = f"Written, and as accurate as asked for: {found}."

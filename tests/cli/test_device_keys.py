@@ -1,0 +1,35 @@
+"""Keys that depend on the device: those that it reads, and a word about those that it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.workshop import FULL, Workshop, changed
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        ("min_quant_weight_channel", "output channels"),
+        ("min_quant_weight_size", "elements"),
+    ],
+)
+def test_limits_of_weights_hold_for_ascend(limit: str, reason: str, workshop: Workshop) -> None:
+    config = changed(FULL, full_quant_param={"target_device": "ASCEND"})
+    assert "its weight has" not in workshop.succeed("--saveType=ONNX", config=config).out
+    said = workshop.convert("--saveType=ONNX", config=changed(config, common_quant_param={limit: "65535"})).out
+    assert f"{limit}=65535 {reason}" in said
+
+
+@pytest.mark.parametrize(
+    ("device", "key", "words"),
+    [
+        ("X86", "per_channel", "per_channel=true has no effect on X86"),
+        ("NVGPU", "bias_correction", "bias_correction=true does not change biases for NVGPU"),
+    ],
+)
+def test_what_a_device_does_not_take_is_said(device: str, key: str, words: str, workshop: Workshop) -> None:
+    config = changed(FULL, full_quant_param={"target_device": device})
+    assert "WARNING" not in workshop.succeed("--saveType=ONNX", config=config).err
+    asked = changed(config, full_quant_param={"target_device": device, key: "true"})
+    assert words in workshop.succeed("--saveType=ONNX", config=asked).err
