@@ -260,12 +260,9 @@ class Converter:
         from converter_lite.config import config_from_mapping, load_config
 
         external = self.calibration_data is not None
-        if not self._config:
-            return load_config(config_file, external_data=external) if config_file else None
-        merged = load_config(config_file, external_data=True).as_mapping() if config_file else {}
-        for section, keys in self._config.items():
-            merged.setdefault(section, {}).update(keys)
-        return config_from_mapping(merged, external_data=external)
+        if config_file:
+            return load_config(config_file, external_data=external, more=self._config)
+        return config_from_mapping(self._config, external_data=external) if self._config else None
 
 
 ALGORITHMS = {

@@ -137,10 +137,12 @@ def test_samples_from_python_serve_every_quantization_type(workshop: Workshop, s
         ([{"z": np.zeros((1, 3, 8, 8), np.float32)}], "'z'"),
         ([(np.zeros((1, 3, 8, 8), np.float32),) * 2], "2 value"),
         (["text"], "numbers"),
+        ({"x": np.zeros((1, 3, 8, 8), np.float32)}, "iterable"),
+        (5, "iterable"),
         ([None], "numbers"),
     ],
 )
-def test_samples_that_do_not_fit_are_refused(workshop: Workshop, bad: list[Any], message: str) -> None:
+def test_samples_that_do_not_fit_are_refused(workshop: Workshop, bad: Any, message: str) -> None:
     converter = Converter(calibration_data=bad)
     converter.set_config_info("common_quant_param", FULL_KEYS)
     before = workshop.content()
@@ -172,6 +174,34 @@ def test_converter_adds_its_keys_to_those_of_the_file(workshop: Workshop) -> Non
     converter.convert("ONNX", "model.onnx", "four", config_file="quant.cfg")
     Converter().convert("ONNX", "model.onnx", "eight", config_file="quant.cfg")
     assert Path("four.onnx").stat().st_size < Path("eight.onnx").stat().st_size
+
+
+def test_what_python_sets_completes_a_file_whose_remarks_stay(
+    workshop: Workshop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (workshop.folder / "quant.cfg").write_text(
+        "[common_quant_param]\nbit_num=8\n[registry]\nplugin_path=x\n", encoding="utf-8"
+    )
+    converter = Converter(verbose=True)
+    converter.set_config_info("common_quant_param", {"quant_type": "WEIGHT_QUANT", "min_quant_weight_channel": "0"})
+    converter.convert("ONNX", "model.onnx", "api", config_file="quant.cfg")
+    assert "quant.cfg:4 [registry] plugin_path" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("allow_unsafe_models", "false", "True or False"),
+        ("proof_samples", 0, "at least 1"),
+        ("executor", None, "a text"),
+        ("save_type", [1], "names of formats"),
+        ("input_shape", 5, "sizes by input name"),
+    ],
+)
+def test_values_of_other_types_are_refused(name: str, value: object, words: str) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
+        ConvertRequest(Path("model.onnx"), Path("out"), **{name: value})  # type: ignore[arg-type]
+    assert caught.value.where == name
 
 
 def test_converter_refuses_unknown_keys_with_the_nearest() -> None:

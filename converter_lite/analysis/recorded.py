@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from converter_lite.analysis.polygraphy import Sample, read_polygraphy
-from converter_lite.calibration.cache import BROKEN_ARCHIVE
 from converter_lite.data.inputs import InputSpec, check_names, format_shape
 from converter_lite.errors import DataError
+from converter_lite.system.archives import BROKEN_ARCHIVE
 from converter_lite.system.files import open_regular, read_regular
 
 SET = "test_data_set_{}"

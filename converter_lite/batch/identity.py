@@ -13,8 +13,8 @@ from converter_lite.formats.registry import is_model_folder, weight_files_beside
 
 CHUNK = 1 << 20
 
-INPUT_FILES = ("modelFile", "weightFile", "configFile", "plan")
-"""Flags that name files which are read."""
+INPUT_FILES = ("modelFile", "weightFile", "configFile", "plan", "proofData")
+"""Flags that name files or folders which are read."""
 
 WITHOUT_EFFECT = ("threads", "cache")
 """Flags that change no byte of a result."""
@@ -30,7 +30,7 @@ def identity(job: Job) -> str:
         if name not in WITHOUT_EFFECT:
             digest.update(f"\n{name}={value}".encode("utf-8", "surrogateescape"))
     try:
-        for path in _inputs(job):
+        for path in files_read(job):
             digest.update(f"\n{path.name}\0".encode("utf-8", "surrogateescape"))
             digest.update(bytes.fromhex(file_digest(path)))
     except (OSError, ConverterError):
@@ -51,10 +51,11 @@ def file_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _inputs(job: Job) -> Iterator[Path]:
+def files_read(job: Job) -> Iterator[Path]:
     """Files that are named by flags or found beside a model, those with its large tensors, and the calibration samples."""
     for path in (path for flag in INPUT_FILES if (path := job.path(flag)) is not None):
-        yield from sorted(file for file in path.rglob("*") if file.is_file()) if is_model_folder(path) else (path,)
+        is_folder = is_model_folder(path) or (path == job.path("proofData") and path.is_dir())
+        yield from sorted(file for file in path.rglob("*") if file.is_file()) if is_folder else (path,)
     model = job.path("modelFile")
     if model is not None and job.flag("fmk") == "ONNX":
         yield from _external_data(model)

@@ -20,6 +20,9 @@ else:
 JOB_KEYS = ("name", "models")
 """Keys of a job that are not flags of the converter."""
 
+SWITCHES = ("allowExternalPaths", "allowUnsafeModels", "dryRun", "verbose")
+"""Flags without a value on the command line."""
+
 MAX_BYTES = 1 << 24
 """A hundred thousand jobs."""
 
@@ -141,15 +144,24 @@ def _unknown(table: Any, known: Collection[str], where: str) -> list[str]:
         return [f"{where}: this is not a table"]
     problems = [f"{where}: unknown key {key!r}{did_you_mean(key, known)}" for key in table if key not in known]
     kinds = (str, int, float, bool)
-    return problems + [
-        f"{where}: {key} is not a text, number or boolean" for key, v in table.items() if type(v) not in kinds
-    ]
+    problems += [f"{where}: {key} is not a text, number or boolean" for key, v in table.items() if type(v) not in kinds]
+    return problems + [f"{where}: {key} {wrong}" for key, v in table.items() if (wrong := wrong_value(key, v))]
+
+
+def wrong_value(flag: str, value: object) -> str:
+    """What is wrong with a flag's value, as the rest of a sentence; empty: nothing that can be seen here."""
+    if value == "":
+        return "is empty: give a value, or leave it out"
+    is_switch = str(value).lower() in ("true", "false")
+    return f"is true or false, not {value!r}" if flag in SWITCHES and not is_switch else ""
 
 
 def _texts(table: Mapping[str, Any]) -> dict[str, str]:
-    """Values as the command line spells them; a switch that is off is left out."""
-    texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in table.items()}
-    return {key: text for key, text in texts.items() if text}
+    """Values as the command line spells them."""
+    return {
+        key: str(value).lower() if isinstance(value, bool) or key in SWITCHES else str(value)
+        for key, value in table.items()
+    }
 
 
 def _expanded(

@@ -18,13 +18,10 @@ from typing import Any
 
 from converter_lite.batch import GRACE_SECONDS
 from converter_lite.batch.identity import identity
-from converter_lite.batch.jobs import Job
+from converter_lite.batch.jobs import SWITCHES, Job
 from converter_lite.batch.results import JobResult, is_done
 from converter_lite.errors import EXIT_FAILED, ConverterError, DataError
 from converter_lite.execution.executor import Executor
-
-SWITCHES = ("allowExternalPaths", "allowUnsafeModels", "dryRun", "verbose")
-"""Flags without a value."""
 
 SAME_FILES = "every machine of a cluster needs the same files at the same paths (a shared file system)"
 

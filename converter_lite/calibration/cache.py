@@ -12,9 +12,7 @@ from __future__ import annotations
 import hashlib
 import io
 import tempfile
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -26,16 +24,10 @@ from converter_lite.calibration.statistics import Need, TensorStatistics
 from converter_lite.kernels.histogram import MAX_BINS, SMALLEST_EXPONENT, Histogram
 from converter_lite.log import Log
 from converter_lite.runtime.serializing import message
+from converter_lite.system.archives import BROKEN_ARCHIVE
 
 FORMAT = 3
 """Increased when the meaning of the files' content changes."""
-
-BROKEN_ARCHIVE = (
-    *(OSError, ValueError, AttributeError, KeyError, IndexError, EOFError, OverflowError, MemoryError),
-    *(RuntimeError, zipfile.BadZipFile, zlib.error),  # RuntimeError: encrypted, or of a kind that zipfile does not know
-    *(SyntaxError, tokenize.TokenError),  # of the text in front of an array
-)
-"""What reading a damaged ``.npz`` file raises."""
 
 Group = list[TensorStatistics]
 

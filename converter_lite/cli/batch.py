@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import click
 
 from converter_lite.cli.arguments import executor_option, option
 from converter_lite.errors import EXIT_INTERRUPTED, ClusterError, ConverterError, UsageError, did_you_mean
-from converter_lite.system.files import write_text
+from converter_lite.system.files import refuse_overwrites, write_text
 
 if TYPE_CHECKING:
     from converter_lite.batch.jobs import Job
@@ -57,6 +57,8 @@ def batch_command(context: click.Context, /, sources: tuple[str, ...], **options
             config=options["config_file"],
             output_dir=options["output_dir"],
         )
+        results = (Path(options["json"]), Path(options["junit"]) if options["junit"] else None)
+        _refuse_overwrites(jobs, [Path(source) for source in sources if source.endswith(".toml")], results)
         with open_executor(options["executor"], workers=workers(options["workers"])) as executor:
             if executor.is_remote and is_counted:
                 raise UsageError(
@@ -65,8 +67,8 @@ def batch_command(context: click.Context, /, sources: tuple[str, ...], **options
             return run_batch(
                 jobs,
                 executor,
-                result_file=Path(options["json"]),
-                junit=Path(options["junit"]) if options["junit"] else None,
+                result_file=results[0],
+                junit=results[1],
                 resume=options["resume"],
                 suite=" ".join(sources),
             )
@@ -76,6 +78,21 @@ def batch_command(context: click.Context, /, sources: tuple[str, ...], **options
     except ConverterError as error:
         click.echo(f"ERROR {error}", err=True)
         return error.exit_status
+
+
+def _refuse_overwrites(jobs: Sequence[Job], sources: Sequence[Path], results: Sequence[Path | None]) -> None:
+    """Refuse a result of the batch that would replace what a job reads.
+
+    Raises:
+        UsageError: It would, or both results are one file.
+    """
+    from converter_lite.batch.identity import files_read
+
+    read = set(sources)
+    for job in jobs:
+        with suppress(OSError, ConverterError):  # a job that cannot be read fails by itself, with a reason
+            read.update(files_read(job))
+    refuse_overwrites(results, read)
 
 
 def collect_jobs(
@@ -164,7 +181,13 @@ def workers(text: str) -> int:
 
 
 def _setting(text: str, known: Collection[str]) -> tuple[str, str]:
+    from converter_lite.batch.jobs import SWITCHES, wrong_value
+
     name, equals, value = text.removeprefix("--").partition("=")
     if name not in known:
         raise UsageError(f"unknown flag {name!r}{did_you_mean(name, known)}", where=f"--set {text}")
-    return name, value if equals else "true"
+    value = value if equals else "true"
+    wrong = wrong_value(name, value)
+    if wrong:
+        raise UsageError(f"the value {wrong}", where=f"--set {text}")
+    return name, value.lower() if name in SWITCHES else value

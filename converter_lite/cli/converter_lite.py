@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -68,6 +67,9 @@ from converter_lite.system.interruptions import interruptions_wait
 
 NEVER_EMPTY = (
     "configFile",
+    "weightFile",
+    "inputShape",
+    "inputValue",
     "saveType",
     "minCosine",
     "minSpeedup",
@@ -86,8 +88,6 @@ NEVER_EMPTY = (
 
 OPT = "opt"
 """The command of Paddle-Lite's converter; elsewhere in a shell this name may be LLVM's."""
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class _Command(GroupedHelp):

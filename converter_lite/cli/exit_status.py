@@ -110,9 +110,13 @@ def _place(error: BaseException) -> str:
 def _write_failure(path: Path | None, status: int, error: BaseException) -> None:
     if path is None:
         return
-    from converter_lite.cli.failure_json import failure_to_json
+    from converter_lite.cli.failure_json import failure_to_json, may_replace
     from converter_lite.system.files import write_text
 
+    if not may_replace(path):
+        if str(path) not in str(error):
+            click.echo(f"ERROR {path}: this is no result of an earlier run, and stays as it is", err=True)
+        return
     try:
         write_text(path, json.dumps(failure_to_json(status, error), indent=1) + "\n")
     except ConverterError as problem:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from converter_lite.errors import ConverterError, QualityError
@@ -15,3 +17,18 @@ def failure_to_json(status: int, error: BaseException) -> dict[str, Any]:
     problems = list(getattr(error, "problems", ()))
     details = error.details if isinstance(error, QualityError) else {}
     return {**details, "status": status, "error": message, "where": where, "hint": hint, "problems": problems}
+
+
+def may_replace(path: Path) -> bool:
+    """Whether a failure may be written where something is: over an earlier result, an empty file, or what is not a file.
+
+    The path may be the very input for which it was refused.
+    """
+    try:
+        if not path.is_file() or not path.stat().st_size:
+            return True
+        with path.open("rb") as stream:
+            is_object = stream.read(1) == b"{"
+        return is_object and "status" in json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False

@@ -75,7 +75,6 @@ class Key:
         low, high: Bounds; for ``FLOAT`` both are excluded, for ``INTEGER`` both are included.
         choices: Enumeration of the words that a ``CHOICE`` takes.
         aliases: (other spelling, word).
-        refused: (known text, why it is refused).
         uses: Where the key has an effect; ``None`` = as the section.
         formats: Output formats (``--saveType``) on which it has an effect; none = all.
         inert: Why the key of the original has no effect here; empty if it has.
@@ -91,7 +90,6 @@ class Key:
     high: float = MAX_UINT16
     choices: type[enum.Enum] | None = None
     aliases: tuple[tuple[str, str], ...] = ()
-    refused: tuple[tuple[str, str], ...] = ()
     uses: tuple[Use, ...] | None = None
     formats: tuple[str, ...] = ()
     inert: str = ""

@@ -6,6 +6,7 @@ import codecs
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from converter_lite.config.checks import Facts, Slot, find_errors, find_warnings
@@ -20,16 +21,21 @@ from converter_lite.system.files import open_regular
 MAX_BYTES = 1 << 20
 """A configuration has a few dozen lines; what is larger is another file."""
 
+NOTHING: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+
 MAX_PROBLEMS = 100
 """Most problems that are listed one by one."""
 
 
-def load_config(path: str | Path, *, external_data: bool = False) -> QuantizationConfig:
+def load_config(
+    path: str | Path, *, external_data: bool = False, more: Mapping[str, Mapping[str, str]] = NOTHING
+) -> QuantizationConfig:
     """Read and check a configuration file (UTF-8, with or without byte order mark).
 
     Args:
         path: The file; messages name it as given.
         external_data: The caller brings calibration samples itself, so FULL_QUANT needs no ``calibrate_path``.
+        more: Section -> key -> text of settings beside those of the file, or instead of them.
 
     Raises:
         ConfigError: The file cannot be read, or its content is wrong; ``problems`` holds every finding.
@@ -45,10 +51,16 @@ def load_config(path: str | Path, *, external_data: bool = False) -> Quantizatio
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise ConfigError("the configuration is UTF-16 text", where=name, hint="save it as UTF-8")
     # Comments may be of any encoding; read_lines reports bytes that are not UTF-8 elsewhere.
-    return parse_config(data.decode("utf-8", "surrogateescape"), path=name, external_data=external_data)
+    return parse_config(data.decode("utf-8", "surrogateescape"), path=name, external_data=external_data, more=more)
 
 
-def parse_config(text: str, *, path: str = "<string>", external_data: bool = False) -> QuantizationConfig:
+def parse_config(
+    text: str,
+    *,
+    path: str = "<string>",
+    external_data: bool = False,
+    more: Mapping[str, Mapping[str, str]] = NOTHING,
+) -> QuantizationConfig:
     """Check the text of a configuration file; a section may be opened again as long as no key repeats.
 
     Raises:
@@ -59,6 +71,7 @@ def parse_config(text: str, *, path: str = "<string>", external_data: bool = Fal
     builder = _Builder(path, findings)
     for line in lines:
         builder.add(line)
+    builder.add_mapping(more)
     config = builder.build(external_data)
     if config.common_quant_param.quant_type is None:
         warning = f"{path}: nothing is quantized: no quant_type is given, the model stays in float"
@@ -73,13 +86,7 @@ def config_from_mapping(mapping: Mapping[str, Mapping[str, str]], *, external_da
         ConfigError: ``problems`` holds every finding.
     """
     builder = _Builder("", [])
-    for section, keys in mapping.items():
-        builder.add(Line(0, section, None))
-        for key, text in keys.items():
-            if isinstance(text, str):
-                builder.add(Line(0, section, key, text.replace('"', "").strip()))
-            else:
-                builder.findings.append(Finding(0, section, key, f"must be text, not {type(text).__name__}"))
+    builder.add_mapping(mapping)
     return builder.build(external_data)
 
 
@@ -120,6 +127,16 @@ class _Builder:
         elif self.current is not None:
             self._add_key(line, self.current, line.key)
 
+    def add_mapping(self, mapping: Mapping[str, Mapping[str, str]]) -> None:
+        """Add settings that stand in no line of a file; they replace those that do."""
+        for section, keys in mapping.items():
+            self.add(Line(0, section, None))
+            for key, text in keys.items():
+                if isinstance(text, str):
+                    self.add(Line(0, section, key, text.replace('"', "").strip()))
+                else:
+                    self.findings.append(Finding(0, section, key, f"must be text, not {type(text).__name__}"))
+
     def _add_heading(self, line: Line) -> None:
         name = line.section or ""
         self.current = find_section(name)
@@ -152,7 +169,7 @@ class _Builder:
             self.remarks.append(Finding(line.number, section.name, key, section.foreign_keys[key]))
         elif section.find(key) is None:
             self._add_unknown_key(line, section, key)
-        elif slot not in self.entries:
+        elif slot not in self.entries or not line.number:
             self.entries[slot] = line
         elif section.name == line.section:
             message = f"is given twice, first in line {self.entries[slot].number}: remove one"

@@ -28,14 +28,7 @@ def parse_value(key: Key, text: str) -> object:
     Raises:
         ValueError: The text is not a legal value; the message says what would be.
     """
-    for word, reason in key.refused:
-        if _normalize(key, text) == word:
-            raise ValueError(reason)
     return _PARSERS[key.kind](key, text)
-
-
-def _normalize(key: Key, text: str) -> str:
-    return text.lower() if key.kind is Kind.BOOLEAN else text.upper()
 
 
 def _integer(text: str) -> int | None:

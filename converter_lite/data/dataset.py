@@ -263,15 +263,9 @@ def _check_counts(listed: dict[str, FileList]) -> None:
 
 
 def _doubtful_keys(settings: ImagePreprocess) -> list[str]:
-    keys = [key for key in ("resize_width", "resize_height") if getattr(settings, key) is not None]
-    found = (
-        [f"{' and '.join(keys)} have no effect without resize_method"]
-        if settings.resize_method is None and keys
-        else []
-    )
     if any(std < 0 for std in settings.normalize_std or ()):
-        found.append("normalize_std is negative: pictures become negatives of themselves")
-    return found
+        return ["normalize_std is negative: pictures become negatives of themselves"]
+    return []
 
 
 def _stack(opened: Sequence[OpenedSource]) -> int:

@@ -33,10 +33,16 @@ class IterableDataset:
         limit: Samples used; ``None`` = all. Needed for endless sources.
 
     Raises:
-        DataError: While iterating: a sample does not fit the inputs, or there is none.
+        DataError: It is no such source; while iterating: a sample does not fit the inputs, or there is none.
     """
 
     def __init__(self, source: Samples, inputs: Sequence[InputSpec], *, limit: int | None = None) -> None:
+        if isinstance(source, Mapping) or not (callable(source) or isinstance(source, Iterable)):
+            raise DataError(
+                f"samples are an iterable of them, or a function that makes one, not {type(source).__name__}",
+                where="calibration data",
+                hint="put a single sample in a list: [{'input': array}]",
+            )
         self._inputs = tuple(inputs)
         self._limit = limit
         self._spool = _Spool(source, inputs) if isinstance(source, Iterator) else None

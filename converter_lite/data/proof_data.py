@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,9 @@ from converter_lite.data.dataset import Dataset, open_dataset
 from converter_lite.data.inputs import InputSpec, check_names, format_shape
 from converter_lite.data.iterables import IterableDataset
 from converter_lite.data.layout import Layout
-from converter_lite.errors import DataError
+from converter_lite.errors import DataError, UsageError
+from converter_lite.system.archives import BROKEN_ARCHIVE
+from converter_lite.system.confinement import is_inside
 
 FLAG = "--proofData"
 
@@ -48,21 +49,29 @@ def open_proof_data(path: Path, specs: Sequence[InputSpec], *, layout: Layout, c
     return IterableDataset(_feeds(_arrays(path, where), specs, where), specs)
 
 
-def check_proof_data(path: Path) -> None:
+def check_proof_data(path: Path, outputs: Iterable[tuple[str, Path | None]] = ()) -> None:
     """Check what is known before the model is read.
+
+    Args:
+        path: A file or a folder.
+        outputs: What is going to be written: flag or key, and path.
 
     Raises:
         DataError: There is neither a file nor a folder.
+        UsageError: An output would lie among the samples.
     """
     if not path.is_file() and not path.is_dir():
         raise DataError("there is no such file or folder", where=f"{FLAG}={path}", hint=HINT)
+    for flag, output in outputs:
+        if output is not None and path.is_dir() and is_inside(output, path):
+            raise UsageError(f"{output} lies in {FLAG}={path}", where=flag, hint="choose a path outside of it")
 
 
 def _arrays(path: Path, where: str) -> dict[str, NDArray[Any]]:
     try:
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+    except BROKEN_ARCHIVE as error:
         raise DataError("this is not an .npz file of numbers", where=where, hint=HINT) from error
 
 
@@ -75,13 +84,15 @@ def _feeds(arrays: dict[str, NDArray[Any]], specs: Sequence[InputSpec], where: s
         array, rank = arrays[spec.name], len(spec.shape)
         if array.ndim == rank + 1:
             counts[spec.name] = len(array)
+        elif not array.size and 0 not in spec.shape:
+            raise DataError(f"array '{spec.name}' {format_shape(array.shape)} holds no sample", where=where)
         elif array.ndim != rank:
             raise DataError(
                 f"array '{spec.name}' {format_shape(array.shape)} has neither the {rank} dimensions of the input "
                 f"{format_shape(spec.shape)} nor one more in front",
                 where=where,
             )
-    if len(set(counts.values())) > 1 or 0 in counts.values():
+    if len(set(counts.values())) > 1 or not all(counts.values()):
         found = ", ".join(f"{name}: {count}" for name, count in counts.items())
         raise DataError(f"the inputs have different numbers of samples, or none ({found})", where=where)
     count = next(iter(counts.values()), 1)

@@ -205,7 +205,7 @@ class _Conversion:
         return self.config is not None and self.config.common_quant_param.quant_type is not None
 
     def _formats(self) -> list[OutputFormat]:
-        return [output_format(name, self.options) for name in dict.fromkeys(self.request.save_type)]
+        return [output_format(name, self.options) for name in self.request.save_type]
 
     def _begin(
         self, targets: list[Path], result: ConvertResult
@@ -255,7 +255,7 @@ class _Conversion:
         request = self.request
         targets = destinations(request.output_file, [fmt.suffix for fmt in self.formats])
         weights = [request.weight_file] if request.weight_file else weight_files_beside(request.model_file, request.fmk)
-        inputs = (request.model_file, request.config_file, *weights, request.plan)
+        inputs = (request.model_file, request.config_file, *weights, request.plan, request.proof_data)
         beside = [path.with_suffix(end) for fmt, path in zip(self.formats, targets, strict=True) for end in fmt.beside]
         refuse_overwrites((*targets, *beside, request.save_plan, request.json, request.report), inputs)
         if request.dry_run and request.save_plan is not None:
@@ -284,7 +284,7 @@ class _Conversion:
         if request.plan is not None:
             self.plans = load_plans(request.plan, [fmt.name for fmt in self.formats])
         if request.proof_data is not None:
-            proof_data.check_proof_data(request.proof_data)
+            proof_data.check_proof_data(request.proof_data, self._written(targets))
 
     def _static_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes to build into the graph; those that ``[ascend_context]`` calls dynamic are for the calibration only."""

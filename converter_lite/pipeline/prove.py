@@ -222,6 +222,11 @@ class Proof:
         """
         asked = self._request.min_speedup is not None
         if not fmt.is_timed or self._is_large:
+            if asked and fmt.is_timed:
+                gate = f"--minSpeedup={self._request.min_speedup}"
+                self._context.log.warning(
+                    f"{gate} has no effect: a model of this size runs in blocks, which are not timed"
+                )
             return None
         if not asked and (not quantized.plan.quantized_nodes or loads_slowly(self._original)):
             return None
@@ -301,32 +306,41 @@ class Proof:
         return True
 
     def gate(self, proven: list[Proven], log: Log) -> None:
-        """Refuse files that are too far from the original.
+        """Refuse files that are too far from the original, or too slow.
 
         Raises:
-            QualityError: A mean cosine is below the gate.
+            QualityError: A mean cosine, or a speed, is below its gate.
         """
+        refusal = self.refusal(proven)
+        if refusal is None:
+            return
+        item, error = refusal
+        if self.missed(item) is not None:
+            log.info(f"{item.target}: below the quality gate")
+            for line in accuracy_lines(item.accuracy, samples=self.samples, kind=self.sample_kind):
+                log.info(line)
+        raise error
+
+    def refusal(self, proven: list[Proven]) -> tuple[Proven, QualityError] | None:
+        """The first file that misses a gate, and the error that says so: no file is kept then."""
+        asked = self._request.min_speedup
         for item in proven:
             missed = self.missed(item)
             if missed is not None:
-                log.info(f"{item.target}: not good enough")
-                for line in accuracy_lines(item.accuracy, samples=self.samples, kind=self.sample_kind):
-                    log.info(line)
-                raise QualityError(
+                return item, QualityError(
                     str(missed),
                     where=str(item.target),
                     hint=remedies(item.choice, is_real=self.is_real),
                     details={"accuracy": accuracy_to_json(item.accuracy)},
                 )
-
-            asked = self._request.min_speedup
             if asked is not None and item.speed is not None and item.speed.speedup < asked:
-                raise QualityError(
+                return item, QualityError(
                     f"{shown_below(item.speed.speedup, asked)} times as fast as the float model, less than the gate {asked:.15g}",
                     where=str(item.target),
                     hint="leave nodes that cost time in float (skip_quant_node; inspect --kernels shows them), or ask for less",
                     details={"speed": speed_to_json(item.speed)},
                 )
+        return None
 
     def missed(self, item: Proven) -> Missed | None:
         """The worst output of a file, if it is below the gate."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -157,12 +157,13 @@ class Reporting:
         from converter_lite.reports.page.content import PageContent, Section
         from converter_lite.reports.page.render import render
 
+        refusal = proof.refusal(list(proven))
         with self._context.log.stage("page"):
             text = render(
                 PageContent(
                     self._request.model_file.name,
                     result.model_bytes,
-                    [_format(item, result, proof) for item in shown],
+                    [replace(_format(item, result, proof), refusal=refusal and refusal[1]) for item in shown],
                     command_line(self._request),
                     [Section(title, tuple(entries.items())) for title, entries in result.configuration.items()],
                     result.samples,

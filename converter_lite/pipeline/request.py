@@ -57,6 +57,10 @@ DEFAULT_MIN_COSINE = 0.95
 """Default quality gate, for 8 bits and more on real samples."""
 
 
+SWITCHES = ("fp16", "infer", "dry_run", "quantize_if_possible", "allow_external_paths", "allow_unsafe_models")
+"""Attributes that are true or false."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
     """Every option of a conversion; the defaults are those of the command line.
@@ -159,10 +163,10 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
             if "\0" in str(path):
                 raise UsageError("a path cannot hold a zero byte", where=name)
             object.__setattr__(self, name, None if path is None else Path(path))
-        names = self.save_type.split(",") if isinstance(self.save_type, str) else self.save_type
-        object.__setattr__(self, "save_type", tuple(filter(None, map(str.strip, names))))
-        self._check_words()
         self._check_types()
+        names = self.save_type.split(",") if isinstance(self.save_type, str) else self.save_type
+        object.__setattr__(self, "save_type", tuple(dict.fromkeys(filter(None, map(str.strip, names)))))
+        self._check_words()
         if self.min_cosine is not None and not -1.0 <= self.min_cosine <= 1.0:
             raise UsageError(f"'{self.min_cosine}' is not a number from -1 to 1", where="--minCosine")
         if self.min_speedup is not None and not 0.0 < self.min_speedup < float("inf"):
@@ -207,7 +211,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
             ),
             (
                 "--infer=true",
-                self.infer and not has_samples and self.proof_data is None,
+                self.infer and not has_samples and self.proof_data is None and not self.dry_run,
                 "without samples the proof runs on random data anyway",
             ),
             (
@@ -215,27 +219,44 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
                 self.min_speedup is not None and (self.dry_run or "ONNX" not in self.save_type),
                 "a dry run measures nothing" if self.dry_run else "--saveType does not name ONNX",
             ),
-            (
-                f"--proofData={self.proof_data}",
-                self.proof_data is not None and self.dry_run,
-                "a dry run proves nothing",
+            *(
+                (f"--{flag}", self.dry_run and is_given, reason)
+                for flag, is_given, reason in (
+                    (f"proofData={self.proof_data}", self.proof_data is not None, "a dry run proves nothing"),
+                    (f"minCosine={self.min_cosine}", self.min_cosine is not None, "a dry run proves nothing"),
+                    ("infer=true", self.infer, "a dry run runs nothing"),
+                    (f"cache={self.cache}", self.cache is not None, "a dry run reads no sample"),
+                    (f"preview={self.preview}", self.preview is not None, "a dry run reads no sample"),
+                    (f"executor={self.executor}", self.executor != LOCAL, "a dry run reads no sample"),
+                )
             ),
         ]
         return tuple(f"{flag} has no effect: {reason}" for flag, is_idle, reason in found if is_idle)
 
     def _check_types(self) -> None:
         """Strings such as "off" or "4" would pass for true, or fail later as a defect."""
-        for name, kinds, wanted in (
-            ("fp16", bool, "True or False"),
-            ("infer", bool, "True or False"),
-            ("dry_run", bool, "True or False"),
+        rules: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
+            *((name, bool, "True or False") for name in SWITCHES),
+            *(
+                (name, str, "a text")
+                for name in ("fmk", "optimize", "executor", "input_data_format", "output_data_format")
+            ),
             ("threads", int, "a whole number"),
+            ("proof_samples", int, "a whole number"),
+            ("save_type", (str, tuple, list), "names of formats"),
+            ("input_shape", Mapping, "sizes by input name"),
+            ("input_value", Mapping, "numbers by input name"),
             ("min_cosine", (int, float, type(None)), "a number"),
             ("min_speedup", (int, float, type(None)), "a number"),
             ("calibration_size", (int, type(None)), "a whole number"),
-        ):
+        )
+        for name, kinds, wanted in rules:
             if not isinstance(getattr(self, name), kinds):
                 raise UsageError(f"must be {wanted}, not {getattr(self, name)!r}", where=name)
+        if not all(isinstance(name, str) for name in self.save_type):
+            raise UsageError(f"must be names of formats, not {self.save_type!r}", where="save_type")
+        if self.proof_samples < 1:
+            raise UsageError(f"must be at least 1, not {self.proof_samples}", where="proof_samples")
         if self.calibration_size is not None and self.calibration_size < 1:
             raise UsageError(f"must be at least 1, not {self.calibration_size}", where="calibration_size")
 

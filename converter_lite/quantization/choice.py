@@ -354,9 +354,10 @@ def _is_pattern(name: str) -> bool:
 
 def _matching(graph: ir.Graph, word: str) -> list[ir.Node]:
     """Nodes of this ONNX operator, or whose name, now or in the original, matches this pattern."""
+    nodes = g.all_nodes(graph)
     if not _is_pattern(word):
-        return [node for node in graph if node.op_type == word]
+        return [node for node in nodes if node.op_type == word]
     matches = re.compile("".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in word)).fullmatch
     return [
-        node for node in graph if any(matches(str(name)) for name in {node.name, *node.meta.get(g.ALIASES, ())} if name)
+        node for node in nodes if any(matches(str(name)) for name in {node.name, *node.meta.get(g.ALIASES, ())} if name)
     ]

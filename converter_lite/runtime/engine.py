@@ -25,6 +25,9 @@ Feed = Mapping[str, NDArray[Any]]
 INT8_REWRITE_FAILED = "output_dtype INT8 does not match y_zero_point type UINT8"
 """The message of onnxruntime 1.31 on x86 when its rewriting of int8 to uint8 meets a Q/DQ pair that it moved itself."""
 
+NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
+"""Variable that keeps onnxruntime 1.32 from sending events about what it runs, and from a database of them in the home folder."""
+
 _NO_TENSORS: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
 
@@ -128,6 +131,7 @@ class OnnxRuntimeEngine:
 
 
 def _load(model: bytes | str | Path, tensors: Mapping[str, NDArray[Any]], options_of: Callable[[], Any]) -> _OrtSession:
+    os.environ.setdefault(NO_TELEMETRY, "1")
     with interruptions_wait():
         import onnxruntime as ort
 

@@ -215,3 +215,14 @@ def test_equal_samples_are_a_warning(workshop: Workshop, threads: int) -> None:
     assert said.count("WARNING input 'x': all of the first 4 samples are equal") == 1
     planned = workshop.succeed(f"--threads={threads}", "--plan=plan.json", config=FULL).err
     assert planned.count("WARNING input 'x': all of the first 4 samples are equal") == 1
+
+
+@pytest.mark.parametrize("command_line", ["compare model.onnx out.onnx", "sensitivity --modelFile=model.onnx"])
+@pytest.mark.parametrize("path", ["model.onnx", "quant.cfg", "bins/000.bin"])
+def test_a_result_is_never_written_over_what_it_was_refused_for(
+    converted: Workshop, command_line: str, path: str
+) -> None:
+    before = Path(path).read_bytes()
+    outcome = command(*command_line.split(), "--configFile=quant.cfg", f"--json={path}")
+    assert outcome.status == 2
+    assert Path(path).read_bytes() == before

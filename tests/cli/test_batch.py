@@ -96,12 +96,19 @@ def test_models_named_on_the_command_line_share_settings(shop: Workshop) -> None
         (("jobs.toml", "-jx"), "is not a number of jobs"),
         (("model.onnx", "--set", "savType=ONNX"), "did you mean saveType?"),
         (("model.onnx", "--set", "json=x"), "unknown flag 'json'"),
-        (("jobs.toml", "--resume", "--json=quant.cfg"), "not a batch result"),
+        (("jobs.toml", "--resume", "--json=other.json"), "not a batch result"),
+        (("jobs.toml", "--json=quant.cfg"), "would overwrite an input"),
+        (("jobs.toml", "--junit=jobs.toml"), "would overwrite an input"),
+        (("jobs.toml", "--json=bins/000.bin"), "would overwrite an input"),
+        (("jobs.toml", "--json=r.json", "--junit=r.json"), "would overwrite another output"),
+        (("model.onnx", "--set", "cache="), "the value is empty"),
+        (("model.onnx", "--set", "dryRun=yes"), "the value is true or false, not 'yes'"),
         (("jobs.toml", "--frobnicate"), "No such option"),
     ],
 )
 def test_wrong_usage_has_status_2_and_converts_nothing(shop: Workshop, arguments: tuple[str, ...], part: str) -> None:
     (shop.folder / "jobs.toml").write_text(JOBS)
+    (shop.folder / "other.json").write_text("{}")
     before = shop.content()
     outcome = command("batch", *arguments)
     assert outcome.status == 2

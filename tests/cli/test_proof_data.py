@@ -66,6 +66,8 @@ BAD = {
     "counts.npz": "different numbers of samples",
     "shape.npz": "sample 1",
     "empty": "cannot be read",
+    "none.npz": "holds no sample",
+    "damaged.npz": "not an .npz file",
 }
 
 
@@ -80,6 +82,11 @@ def test_samples_that_do_not_fit_are_refused_before_anything_is_written(workshop
     np.savez("rank.npz", x=x[0], rows=rows)
     np.savez("counts.npz", x=normal(2, 5, 4), rows=np.array([rows] * 3))
     np.savez("shape.npz", x=normal(6, 4), rows=rows)
+    np.savez("none.npz", x=normal(0), rows=rows)
+    np.savez_compressed("damaged.npz", x=np.zeros(1000, np.float32), rows=rows)
+    content = bytearray(Path("damaged.npz").read_bytes())
+    content[60:70] = bytes(10)
+    Path("damaged.npz").write_bytes(content)
     Path("empty").mkdir()
     before = workshop.content()
     outcome = command(
@@ -94,3 +101,14 @@ def test_samples_that_do_not_fit_are_refused_before_anything_is_written(workshop
 def test_a_dry_run_says_that_it_proves_nothing(workshop: Workshop) -> None:
     outcome = workshop.succeed("--proofData=bins", "--dryRun", config=WEIGHT)
     assert "--proofData=bins has no effect: a dry run proves nothing" in outcome.out + outcome.err
+
+
+@pytest.mark.parametrize("flag", ["json", "savePlan", "report"])
+@pytest.mark.parametrize("path", ["proof.npz", "bins/000.bin"])
+def test_samples_are_not_overwritten(workshop: Workshop, flag: str, path: str) -> None:
+    np.savez("proof.npz", x=normal(2, 3, 8, 8))
+    before = Path(path).read_bytes()
+    proof = path if path.endswith("npz") else "bins"
+    outcome = workshop.convert(f"--proofData={proof}", f"--{flag}={path}", config=WEIGHT)
+    assert outcome.status == 2
+    assert Path(path).read_bytes() == before

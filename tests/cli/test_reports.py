@@ -201,6 +201,19 @@ def test_a_rejected_conversion_leaves_the_page_that_shows_why(workshop: Workshop
     assert "below the quality gate" in result["error"]
 
 
+def test_the_page_says_that_a_file_that_is_too_slow_is_not_written(workshop: Workshop) -> None:
+    outcome = workshop.convert("--minSpeedup=1e9", "--report=report.html", "--saveType=ONNX", config=FULL)
+    assert (outcome.status, Path("out.onnx").exists()) == (1, False)
+    assert "Not written: out.onnx: " in html.unescape(Path("report.html").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("bits", ["4", "8"])
+def test_blocks_have_reports(workshop: Workshop, bits: str) -> None:
+    config = changed(WEIGHT, **DEBUG, weight_quant_param={"block_size": "32"})
+    workshop.succeed("--saveType=ONNX", "--report=r.html", config=changed(config, common_quant_param={"bit_num": bits}))
+    assert Path("debug").is_dir()
+
+
 def test_layers_that_a_goal_measured_are_ranked_by_it(workshop: Workshop) -> None:
     goal = {"common_quant_param": {"target_cosine": "0.9999999", "max_float_nodes": "1"}}
     workshop.succeed("--json=result.json", config=changed(FULL, **goal))

@@ -265,13 +265,6 @@ def test_a_picture_of_the_wrong_size_is_named_when_nothing_resizes_it(tmp_path: 
         list(data)
 
 
-def test_sizes_without_a_method_are_told_to_have_no_effect(tmp_path: Path) -> None:
-    settings = ImagePreprocess("RGB", None, None, 4, 4)
-    data = images(write_pictures(tmp_path / "d", 1, (8, 8)), preprocess=settings)
-    assert data.warnings == ["resize_width and resize_height have no effect without resize_method"]
-    assert next(iter(data))["x"].shape == (1, 3, 8, 8)
-
-
 def test_a_wrong_byte_count_is_found_before_any_work(tmp_path: Path) -> None:
     folder = write_bins(tmp_path / "d", [np.zeros(192, np.float32)] * 3)
     (folder / "b02.bin").write_bytes(b"123")

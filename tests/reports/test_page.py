@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from converter_lite.errors import UsageError
+from converter_lite.errors import QualityError, UsageError
 from converter_lite.reports.page import packages
 from converter_lite.reports.page import render as page_module
 from converter_lite.reports.page.render import render
@@ -70,6 +70,11 @@ def test_the_verdict_says_what_to_do_next() -> None:
     assert "as accurate as asked for: cosine 0.999100" in passed.verdict.text
     assert "below the gate of 0.9999" in missed.verdict.text
     assert "target_cosine=0.9999" in missed.verdict.next_step
+    slow = replace(passed, refusal=QualityError("1.2 times as fast", where="out/x.onnx", hint="ask for less"))
+    assert (slow.verdict.text, slow.verdict.next_step) == (
+        "Not written: out/x.onnx: 1.2 times as fast.",
+        "ask for less",
+    )
     assert "on random data" in replace(passed, sample_kind="random").verdict.text
     for item in (passed, missed):
         markup = markup_of(render(replace(page, formats=[item])))

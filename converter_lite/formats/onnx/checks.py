@@ -57,6 +57,21 @@ def check_model(model: ir.Model, path: Path, *, confined: bool = True) -> None:
     _check_tensors(model, path, confined=confined)
 
 
+def refuse_repeated_names(proto: onnx.ModelProto, path: Path) -> None:
+    """Refuse several constants with one name: runtimes take the first, the last, or none of them.
+
+    Raises:
+        ModelError: Their name.
+    """
+    seen: set[str] = set()
+    for tensor in proto.graph.initializer:
+        if tensor.name in seen:
+            raise ModelError(
+                f"several initializers are called {tensor.name!r}", where=str(path), hint="give each a name of its own"
+            )
+        seen.add(tensor.name)
+
+
 def _check_text(model: ir.Model, path: Path) -> None:
     """Protobuf returns names that are not UTF-8 as bytes."""
     for text in _texts(model):

@@ -6,12 +6,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import onnx
 import onnx_ir as ir
 import onnx_ir.passes.common as library
 from google.protobuf.message import DecodeError
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.onnx.checks import DAMAGED, check_model, check_ranks
+from converter_lite.formats.onnx.checks import DAMAGED, check_model, check_ranks, refuse_repeated_names
 from converter_lite.formats.onnx.integer_operators import INTEGER_OPERATORS
 from converter_lite.graph import all_nodes, assign_names, load_constants, opset
 from converter_lite.passes import skeleton
@@ -90,7 +91,10 @@ def _load(path: Path) -> ir.Model:
     if not path.is_file():  # a pipe would block, a device may never end
         raise ModelError("this is not a regular file", where=str(path), hint="save the model as a file first")
     try:
-        model = ir.load(path, format="protobuf")
+        proto = onnx.load(path, format="protobuf", load_external_data=False)
+        refuse_repeated_names(proto, path)
+        model = ir.from_proto(proto)
+        ir.external_data.set_base_dir(model.graph, path.parent)
     except (DecodeError, ir.serde.SerdeError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise ModelError(DAMAGED, where=str(path), hint=_reason(error)) from error
     except OSError as error:

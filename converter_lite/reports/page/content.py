@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from converter_lite.errors import ConverterError
 from converter_lite.reports.accuracy import OutputAccuracy
 from converter_lite.reports.figures import ModelFigures
 from converter_lite.reports.preview import InputPreview
@@ -78,6 +79,7 @@ class FormatContent:
         samples, sample_kind: Number of samples of the proof, and which: ``calibration``, ``proof`` or ``random``.
         gate: Least mean cosine that is required; ``None`` without a gate.
         figures: Layers and tensors.
+        refusal: Why no file of the conversion is kept, if so.
     """
 
     name: str
@@ -88,6 +90,7 @@ class FormatContent:
     sample_kind: str
     gate: float | None
     figures: ModelFigures
+    refusal: ConverterError | None = None
 
     @property
     def nodes(self) -> int:
@@ -121,6 +124,8 @@ class FormatContent:
                 f"Set target_cosine={self.gate:.15g} in [common_quant_param]: the layers that cost most at the outputs stay in "
                 "float. converter_lite sensitivity measures them without converting.",
             )
+        if self.refusal is not None:
+            return Verdict(f"Not written: {self.refusal.where}: {self.refusal.message}.", self.refusal.hint)
         kept = f"Written, and as accurate as asked for: {found}."
         if self.sample_kind == "random":
             return Verdict(
@@ -155,7 +160,7 @@ class PageContent:
         command: What makes the files again; empty for a conversion that was asked for in Python.
         configuration: Settings.
         samples: Inputs of the first prepared samples; empty without calibration samples.
-        warnings, seconds, versions: As in :class:`converter_lite.pipeline.request.ConvertResult`.
+        warnings, seconds, versions: As in :class:`converter_lite.pipeline.result.ConvertResult`.
     """
 
     title: str

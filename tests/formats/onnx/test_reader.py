@@ -375,3 +375,11 @@ def test_real_models_are_read_at_a_working_opset(name: str, version: int) -> Non
     assert "Constant" not in operators(model)
     weights = [constant(value) for value in model.graph.initializers.values()]
     assert all(weight is not None for weight in weights)
+
+
+def test_several_constants_with_one_name_are_refused(tmp_path: Path) -> None:
+    proto = build_proto("g (float[2,2] x) => (float[2,2] y) { y = MatMul(x, w) }", opset=17, w=normal(2, 2))
+    proto.graph.initializer.append(proto.graph.initializer[0])
+    onnx.save(proto, tmp_path / "model.onnx")
+    with pytest.raises(ModelError, match="several initializers are called 'w'"):
+        read_onnx(tmp_path / "model.onnx")
