@@ -24,14 +24,36 @@ def computes_in_halves(model: ir.Model, kinds: frozenset[ir.DataType] = HALVES) 
     return any(value.dtype in kinds for node in nodes for value in node.outputs)
 
 
-def compute_in_float32(model: ir.Model) -> int:
+def replace_bfloat16(model: ir.Model) -> bool:
+    """Compute in float32, inputs and outputs included, if anything but a Cast gives bfloat16; returns whether it does.
+
+    onnxruntime has no kernels for it on CPUs, and takes and gives no such arrays.
+    """
+    kind = ir.DataType.BFLOAT16
+    nodes = (node for graph in model.graphs() for node in graph if node.op_type not in ("Cast", "Constant"))
+    results = [value for node in nodes for value in node.outputs]
+    interface = [*model.graph.inputs, *model.graph.outputs]
+    if all(value.dtype != kind for value in (*results, *interface)):
+        return False
+    for value in model.graph.inputs:
+        if value.dtype == kind:
+            value.type = ir.TensorType(WIDE)
+    compute_in_float32(model, kept=HALVES - {kind})
+    return True
+
+
+def compute_in_float32(model: ir.Model, *, kept: frozenset[ir.DataType] = HALVES) -> int:
     """Widen all constants and results; returns how many.
 
     The numbers are those of the model, but for the rounding of each result to 16 bits, which falls away.
+
+    Args:
+        model: Changed in place.
+        kept: Types that outputs of the model keep.
     """
     graph = model.graph
     outputs = ((value, value.dtype) for value in graph.outputs if value.producer() is not None)
-    narrow = {value: kind for value, kind in outputs if kind in HALVES}
+    narrow = {value: kind for value, kind in outputs if kind in kept}
     widened = 0
     for inner in model.graphs():
         widened += sum(_widen_constant(value) for value in inner.initializers.values())

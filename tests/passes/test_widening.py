@@ -1,11 +1,16 @@
 """Models in float16 and bfloat16, computed in float32."""
 
+from pathlib import Path
+
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
-from converter_lite.passes.widening import HALVES, compute_in_float32, computes_in_halves
-from tests.support import assert_same_outputs, build, normal, run
+from converter_lite.formats.onnx.reader import read_onnx
+from converter_lite.formats.onnx.versions import fit_to_engine
+from converter_lite.passes.widening import HALVES, compute_in_float32, computes_in_halves, replace_bfloat16
+from tests.support import assert_same_outputs, build, build_proto, normal, run
 
 CONVOLUTION = """
 g (float16[1,3,8,8] x, float16[1] slope) => (float16[1,4,8,8] y, float16[1,4,8,8] z) {
@@ -77,3 +82,27 @@ def test_what_is_handed_on_unchanged_keeps_its_type(output: str) -> None:
     compute_in_float32(model)
     assert [value.dtype for value in model.graph.outputs] == [ir.DataType.FLOAT16] * 2
     assert_same_outputs(kept, model, {"x": normal(3, seed=2).astype(np.float16)}, rtol=2e-3)
+
+
+@pytest.mark.parametrize("kind", ["float", "bfloat16"])
+def test_bfloat16_is_computed_in_float32_inputs_and_outputs_included(kind: str, tmp_path: Path) -> None:
+    text = f"""g ({kind}[2,8] x) => ({kind}[2,4] y) {{
+        n = Cast<to=16>(x)
+        m = MatMul(n, w)
+        r = Relu(m)
+        y = {"Cast<to=1>(r)" if kind == "float" else "Identity(r)"}
+    }}"""
+    weight = normal(8, 4, seed=1)
+    proto = build_proto(text, opset=17)
+    proto.graph.initializer.append(
+        onnx.helper.make_tensor("w", onnx.TensorProto.BFLOAT16, weight.shape, weight.ravel())
+    )
+    onnx.save(proto, tmp_path / "model.onnx")
+    model = fit_to_engine(read_onnx(tmp_path / "model.onnx"), tmp_path / "model.onnx")
+    x = normal(2, 8)
+    np.testing.assert_allclose(run(model, {"x": x})["y"], np.maximum(x @ weight, 0), atol=0.05)
+
+
+def test_rounding_to_bfloat16_alone_stays() -> None:
+    model = build("g (float[2,8] x) => (float[2,8] y) { n = Cast<to=16>(x) y = Cast<to=1>(n) }")
+    assert not replace_bfloat16(model)

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.graph import opset
 from converter_lite.passes.opset import change_opset, changed_operators, minimal_ir_version
+from converter_lite.passes.widening import replace_bfloat16
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine
 
 SURE_OPSET, SURE_IR_VERSION = 21, 10
@@ -19,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 def fit_to_engine(model: ir.Model, path: Path, engine: Engine = DEFAULT_ENGINE) -> ir.Model:
-    """The model at the newest operator set and file version that the engine loads, if its own are newer.
+    """The model as the engine can run it: in float32 instead of bfloat16, and with operator set and file version that it knows.
 
     New operator sets mostly allow more element types in otherwise unchanged operators, so a lower one is equivalent. Exporters
     write the newest file version that their library knows, whatever the operator set.
@@ -32,6 +33,8 @@ def fit_to_engine(model: ir.Model, path: Path, engine: Engine = DEFAULT_ENGINE) 
     Raises:
         ModelError: An operator cannot be expressed in an operator set that the engine loads.
     """
+    if replace_bfloat16(model):
+        _log.warning("bfloat16 becomes float32, in inputs and outputs too: onnxruntime has no kernels for it on CPUs")
     version = opset(model)
     if (version <= SURE_OPSET and model.ir_version <= SURE_IR_VERSION) or _loads(engine, version, model.ir_version):
         return model
