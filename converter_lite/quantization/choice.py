@@ -53,6 +53,9 @@ ADAPTIVE_BELOW_BITS = 8
 SKIPPED, EIGHT_BITS = ("common_quant_param", "skip_quant_node"), ("weight_quant_param", "eight_bit_node")
 """Keys with names of nodes."""
 
+MOST_NAMED = 100
+"""Most unknown names that are listed one by one."""
+
 Settings = FullSettings | WeightSettings | DynamicSettings
 
 
@@ -344,7 +347,9 @@ def named_nodes(
             problems.append(f"{where}: no node or tensor {what} {name!r}{did_you_mean(name, known)}")
         found.update(node.name or "" for node in nodes)
     if problems:
-        raise ConfigError(problems[0], where=where, problems=tuple(problems))
+        more = len(problems) - MOST_NAMED
+        shown = (*problems[:MOST_NAMED], *([f"{where}: {more} more names"] if more > 0 else []))
+        raise ConfigError(problems[0], where=where, problems=shown)
     return frozenset(found)
 
 

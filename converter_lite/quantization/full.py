@@ -66,7 +66,8 @@ SHARES_MARGIN = 2.0
 
 def decide_full(model: ir.Model, target: Policy, settings: FullSettings) -> QuantPlan:
     """Node decisions only; used by a dry run and by :func:`quantize_full`."""
-    small = {node.name or "": too_small(node, settings.min_size, settings.min_channel) for node in model.graph}
+    nodes = model.graph if settings.min_size or settings.min_channel else ()
+    small = {node.name or "": too_small(node, settings.min_size, settings.min_channel) for node in nodes}
     left = {name for name, reason in small.items() if reason} - settings.skip
     plan = decide_nodes(model, target, settings.skip | left)
     for name in left:

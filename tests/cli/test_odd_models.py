@@ -157,3 +157,25 @@ def test_a_bias_that_is_not_finite_is_named(workshop: Workshop, config: Config, 
 def test_sizes_that_a_model_does_not_allow_are_blamed_on_the_flag(workshop: Workshop) -> None:
     put(workshop, "g (float[N,M] x) => (float[N,M] y) { s = Squeeze(x) y = Concat<axis=1>(s, s) }", (1, 4))
     assert "may not allow the sizes of --inputShape" in workshop.fail(1, "--inputShape=x:1,4")
+
+
+@pytest.mark.parametrize("kind", ["NAIVE_BUFFER", "PADDLE"])
+def test_one_tensor_as_two_outputs_is_named(workshop: Workshop, kind: str) -> None:
+    proto = build_proto("g (float[2,8] x) => (float[2,8] y) { y = MatMul(x, w) }", w=normal(8, 8))
+    proto.graph.output.append(proto.graph.output[0])
+    onnx.save(proto, workshop.model)
+    workshop.succeed("--saveType=ONNX")
+    assert "two outputs are 'y'" in workshop.fail(1, f"--saveType={kind}")
+
+
+@pytest.mark.parametrize("words", ["MatMul", "inner_*", "inner_mm"])
+def test_nodes_in_loops_are_skipped_by_operator_pattern_and_name(workshop: Workshop, words: str) -> None:
+    body = "b (int64 i, bool c, float[2,8] s) => (bool go, float[2,8] t) { go = Identity(c) t = MatMul(s, v) }"
+    graph = f"g (float[2,8] x) => (float[2,8] y) {{ h = Gemm(x, w) y = Loop(times, yes, h) <body = {body}> }}"
+    constants = {"w": normal(8, 8), "v": normal(8, 8), "times": np.array(2), "yes": np.array(True)}
+    proto = build_proto(graph, **constants)
+    proto.graph.node[1].attribute[0].g.node[1].name = "inner_mm"
+    onnx.save(proto, workshop.model)
+    config = changed(WEIGHT, common_quant_param={"skip_quant_node": words})
+    assert "ONNX: 2 nodes quantized" in workshop.succeed("--saveType=ONNX", config=WEIGHT).out
+    assert "ONNX: 1 node quantized" in workshop.succeed("--saveType=ONNX", config=config).out

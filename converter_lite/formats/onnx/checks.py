@@ -227,7 +227,13 @@ def _check_external_tensor(tensor: ir.ExternalTensor, path: Path) -> None:
         )
     if (tensor.offset or 0) < 0 or (tensor.length or 0) < 0:
         raise ModelError(f"tensor '{tensor.name}' lies before the start of its file", where=where)
-    needed = (tensor.offset or 0) + max(tensor.length or 0, tensor.nbytes)
+    if tensor.length and tensor.length != tensor.nbytes:
+        raise ModelError(
+            f"tensor '{tensor.name}' has {tensor.nbytes} bytes by its shape, and {tensor.length} in '{tensor.location}'",
+            where=where,
+            hint="save the model again",
+        )
+    needed = (tensor.offset or 0) + tensor.nbytes
     if file.stat().st_size < needed:
         raise ModelError(
             f"the external data file '{tensor.location}' is too short for tensor '{tensor.name}'",

@@ -7,10 +7,14 @@ from time import sleep
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
+from converter_lite.errors import ModelError
 from converter_lite.formats.onnx.external import PlacedTensor
+from converter_lite.formats.onnx.reader import read_onnx
+from tests.support import build_proto, normal
 
 
 @pytest.mark.parametrize("dtype", [ir.DataType.FLOAT, ir.DataType.INT4])
@@ -32,3 +36,13 @@ def test_threads_read_the_same_numbers_at_once(
         found = list(pool.map(read, [tensor] * 4))
     whole = expected.tobytes() if isinstance(found[0], bytes) else expected.numpy()
     assert all(np.shape(one) == np.shape(whole) and np.all(one == whole) for one in found)
+
+
+def test_a_length_that_is_not_that_of_the_tensor_is_refused(tmp_path: Path) -> None:
+    proto = build_proto("g (float[2,8] x) => (float[2,8] y) { y = MatMul(x, w) }", opset=17, w=normal(8, 8))
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    stored = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+    next(entry for entry in stored.graph.initializer[0].external_data if entry.key == "length").value = "100"
+    onnx.save(stored, tmp_path / "m.onnx")
+    with pytest.raises(ModelError, match="tensor 'w' has 256 bytes by its shape, and 100 in "):
+        read_onnx(tmp_path / "m.onnx")

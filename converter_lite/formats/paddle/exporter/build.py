@@ -91,11 +91,17 @@ def refuse_unwritable(model: ir.Model, target: str) -> None:
 
 
 def refuse(problems: Sequence[Problem], model: ir.Model, kind: str) -> None:
-    """Refuse a model with nodes that cannot be expressed; ``kind`` names the file.
+    """Refuse a model with nodes that cannot be expressed, or with one output twice; ``kind`` names the file.
 
     Raises:
-        TargetError: Nodes and reasons are named, all of them.
+        TargetError: Nodes and reasons are named, all of them; or the output.
     """
+    names = [str(value.name) for value in model.graph.outputs]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise TargetError(
+            f"two outputs are {repeated!r}: each output of {kind} is another tensor", hint="leave one of them out"
+        )
     if not problems:
         return
     lines = "\n".join(f"  {problem}" for problem in problems)
