@@ -67,7 +67,6 @@ from converter_lite.system.interruptions import interruptions_wait
 
 NEVER_EMPTY = (
     "configFile",
-    "weightFile",
     "inputShape",
     "inputValue",
     "saveType",

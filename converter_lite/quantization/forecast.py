@@ -14,6 +14,7 @@ from converter_lite.kernels.params import QuantSpec
 from converter_lite.passes.half import bytes_saved
 from converter_lite.quantization.adaptive import can_fit
 from converter_lite.quantization.bias_correction import GRID_BELOW_BITS
+from converter_lite.quantization.bodies import inner_nodes
 from converter_lite.quantization.placement import is_fused_clamp
 from converter_lite.quantization.plan import NodeMode, QuantPlan
 from converter_lite.quantization.qdq.materialize import storage_bits
@@ -79,7 +80,7 @@ def forecast_bytes(
     """
     total, per_channel = 0, stored_as.per_channel
     stored: set[str] = set()
-    for node in model.graph:
+    for node in (*model.graph, *inner_nodes(model.graph)):
         total += _node_bytes(node)
         mode = plan.mode(node)
         for weight in stored_weights(node) if mode is not NodeMode.FLOAT else ():

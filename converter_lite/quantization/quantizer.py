@@ -165,7 +165,7 @@ class Quantizer:
             score=lambda quantized: scorer(build.qdq_model(quantized)),
             log=self.resources.context.log,
         )
-        self._report(goal, best)
+        self._report(goal, best, first)
         if best.skip:
             best = replace(best, quantized=self._holding_out()._learnt(leaving_out(self.choice, frozenset(best.skip))))
         nodes = best.quantized.plan.nodes
@@ -212,7 +212,7 @@ class Quantizer:
             plan.activations = {name: p for name, p in first.plan.activations.items() if name in needed}
         return replace(first, plan=plan)
 
-    def _report(self, goal: Goal, best: fallback.Trial) -> None:
+    def _report(self, goal: Goal, best: fallback.Trial, first: QuantizedModel) -> None:
         how = "with 16-bit weights" if isinstance(self.choice.settings, WeightSettings) else "in float"
         if goal.shortfall(best.score) > 1.0:
             bound = f" with at most {counted(goal.max_nodes, 'node')} {how}" if goal.max_nodes else ""
@@ -220,7 +220,10 @@ class Quantizer:
         if best.skip:
             exact = "the same in float" if isinstance(self.choice.settings, WeightSettings) else "the same again"
             nodes = counted(len(best.skip), "node")
-            judged = f"{nodes} {how}, judged on {counted(len(self.judges), 'sample')}"
+            plan = best.quantized.plan.nodes
+            beside = [n for n in fallback.candidates(first) if plan[n].mode is NodeMode.FLOAT and n not in best.skip]
+            more = f" (and {len(beside)} more, whose integers save no time without them)" if beside else ""
+            judged = f"{nodes} {how}{more}, judged on {counted(len(self.judges), 'sample')}"
             if goal.error is not None:
                 judged += f", of which one in {score.RARE} is expected to err by more than {best.score.rare_error:.4g}"
             self.resources.context.log.info(f"{judged}; {exact} with {skip_line(self.choice, best.skip)}")

@@ -42,7 +42,7 @@ def test_a_missed_gate_shows_the_whole_comparison(workshop: Workshop) -> None:
     out = workshop.convert(config=LOSSY).out.splitlines()
     (header,) = (index for index, line in enumerate(out) if line.split()[:2] == ["output", "cosine"])
     assert out[header - 2 : header] == [
-        "out.onnx: not good enough",
+        "out.onnx: below the quality gate",
         "  compared with the float model on 4 calibration samples, in exact arithmetic:",
     ]
     assert out[header + 1].split()[0] == "y"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -140,6 +141,19 @@ def test_what_cannot_be_reached_is_reported_and_the_best_is_kept() -> None:
 def test_followers_are_no_candidates() -> None:
     operators = {n.name: n.op_type for n in net().graph}
     assert {operators[name] for name in candidates(run(FULL, None))} == {"Conv"}
+
+
+def test_layers_that_stay_float_beside_those_of_the_goal_are_counted_in_the_report() -> None:
+    stream = StringIO()
+    quantizer = Quantizer(
+        net(),
+        Choice(FULL, target_spec("CPU")),
+        Resources(samples_of(net()), CalibrationContext(log=Log(NORMAL, stream))),
+    )
+    first = quantizer.quantize(quantizer.choice)
+    fewer = quantizer.quantize(Choice(replace(FULL, skip=frozenset(CONVOLUTIONS[:2])), target_spec("CPU")))
+    quantizer._report(Goal(cosine=0.9), Trial(CONVOLUTIONS[:1], fewer, Score(1.0, 0.0, 0.0)), first)
+    assert "1 node in float (and 1 more, whose integers save no time without them)" in stream.getvalue()
 
 
 # -- the search by itself, on networks that only have a number of nodes left out --------------------------------------

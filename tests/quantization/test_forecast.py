@@ -55,3 +55,16 @@ def test_constants_of_float16_take_half_the_space_in_a_file_that_grows(tmp_path:
     expected = forecast_bytes(model, QuantPlan("FLOAT"), asked)
     store_constants_as_float16(model, exactly=True)
     assert expected == pytest.approx(save(model, tmp_path / "out.onnx")[0].stat().st_size, rel=0.02)
+
+
+def test_weights_in_branches_count_as_they_are_stored(tmp_path: Path) -> None:
+    then = "a () => (float[64] t) { t = MatMul(x, w) }"
+    other = "b () => (float[64] e) { e = MatMul(x, v) }"
+    model = build(
+        f"g (float[64] x, bool c) => (float[64] y) {{ y = If(c) <then_branch = {then}, else_branch = {other}> }}",
+        w=normal(64, 64),
+        v=normal(64, 64, seed=2),
+    )
+    quantized = weights(model, bits=8)
+    size = save(written(quantized), tmp_path / "out.onnx")[0].stat().st_size
+    assert forecast_bytes(model, quantized.plan, StoredAs(8)) == pytest.approx(size, rel=0.1)
