@@ -196,7 +196,7 @@ def _report(result: Sensitivity, wish: _Wish, log: Log) -> None:
     from converter_lite.log import counted
 
     on = f"{counted(len(result.layers), 'layer')} on {counted(result.samples, 'sample')}"
-    log.info(f"{on}; most error for its price first")
+    log.info(f"{on}; sorted by error per cost")
     log.info("\n".join(columns(list(table(result, shown=wish.shown)))))
     log.info(f"everything quantized: cosine {result.quantized.cosine:.6f}, largest error {result.quantized.error:.4g}")
     if result.reached is not None and result.is_reached and not result.skip:

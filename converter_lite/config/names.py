@@ -37,9 +37,9 @@ class QuantType(enum.Enum):
 class ActivationQuantMethod(Word):
     """How the range of an activation is found."""
 
-    MAX_MIN = "MAX_MIN", "its extremes"
-    KL = "KL", "least divergence of the histograms"
-    REMOVAL_OUTLIER = "REMOVAL_OUTLIER", "extremes without the outermost 0.01 percent of each sample"
+    MAX_MIN = "MAX_MIN", "smallest and largest value"
+    KL = "KL", "least Kullback-Leibler divergence of the histograms"
+    REMOVAL_OUTLIER = "REMOVAL_OUTLIER", "the same without the outermost 0.01 percent of each sample"
     PERCENTILE = "PERCENTILE", "fixed share of the histogram", True
     MSE = "MSE", "least squared error", True
 

@@ -32,7 +32,7 @@ from converter_lite.pipeline.calibrate import calibration_executor, statistics_c
 from converter_lite.pipeline.input_check import InputCheck, Settle
 from converter_lite.pipeline.plan_lines import SHOWN, refuse_nothing, report_plan
 from converter_lite.pipeline.prepare import Preparation, Prepared
-from converter_lite.pipeline.prove import Proof, Proven
+from converter_lite.pipeline.prove import Proof, Proven, check_operators
 from converter_lite.pipeline.read import read_config, read_source
 from converter_lite.pipeline.report import Reporting
 from converter_lite.pipeline.request import ConvertRequest
@@ -161,6 +161,7 @@ class _Conversion:
         request = self.request
         given = open_proof_samples(request, _static(jobs), self.context)
         if request.dry_run:
+            check_operators(source.model, self.context)
             return self._dry_run(jobs, result)
         with ExitStack() as stack:
             stack.enter_context(rare_collections(wanted=jobs[0].prepared.is_all_nodes))
@@ -334,7 +335,7 @@ class _Conversion:
             self.log.info(note)
         if prepared.random is not None and not said:
             where = f"{prepared.random.op_type} (node {prepared.random.name})"
-            self.log.warning(f"{where} draws other numbers in each run: comparisons count that as errors")
+            self.log.warning(f"{where} is not deterministic: comparisons count its differences as errors")
         for name, times in done.changes:
             self.log.debug(f"  {name}: {times}")
 

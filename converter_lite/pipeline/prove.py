@@ -373,6 +373,16 @@ def _reference(original: ir.Model, context: RunContext, threads: int, *, hint: s
         ) from error
 
 
+def check_operators(original: ir.Model, context: RunContext) -> None:
+    """Refuse a model with operators that the runtime does not know, where nothing is going to be proven.
+
+    Raises:
+        ModelError: The runtime cannot load it.
+    """
+    if _foreign(original):
+        _reference(original, context, 1, hint="")
+
+
 def _in_blocks(model: ir.Model, context: RunContext) -> Session:
     infer_shapes(model)
     return BlockSession(model, context)

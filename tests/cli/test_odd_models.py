@@ -179,3 +179,17 @@ def test_nodes_in_loops_are_skipped_by_operator_pattern_and_name(workshop: Works
     config = changed(WEIGHT, common_quant_param={"skip_quant_node": words})
     assert "ONNX: 2 nodes quantized" in workshop.succeed("--saveType=ONNX", config=WEIGHT).out
     assert "ONNX: 1 node quantized" in workshop.succeed("--saveType=ONNX", config=config).out
+
+
+@pytest.mark.parametrize("kind", ["NAIVE_BUFFER", "PADDLE"])
+def test_models_without_inputs_are_named_before_any_work(workshop: Workshop, kind: str) -> None:
+    onnx.save(build_proto("g () => (float[2,8] y) { y = RandomNormal<shape=[2,8]>() }"), workshop.model)
+    assert "the model has no inputs" in workshop.fail(1, f"--saveType={kind}")
+
+
+def test_a_dry_run_refuses_operators_that_the_conversion_would(workshop: Workshop) -> None:
+    proto = build_proto("g (float[2,8] x) => (float[2,8] y) { h = Relu(x) y = MatMul(h, w) }", w=normal(8, 8))
+    proto.graph.node[0].domain = "my.ops"
+    proto.opset_import.append(onnx.helper.make_opsetid("my.ops", 1))
+    onnx.save(proto, workshop.model)
+    assert "my.ops" in workshop.fail(1, "--dryRun", config=WEIGHT)

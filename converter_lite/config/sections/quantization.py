@@ -315,7 +315,7 @@ class FullQuantParam:
     activation_bits: Width = key(
         Kind.CHOICE,
         Width.EIGHT,
-        "Bits of the activations that layers with integers read; what the network reads and gives has 8 in any case. "
+        "Bits of the activations that layers with integers read; inputs and outputs of the network always have 8. "
         "With 4, activation_quant_method is MSE where it is not set.",
         choices=Width,
         formats=("ONNX",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import onnx
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
@@ -29,15 +30,25 @@ def refuse_graph_parameters(model: ir.Model, *, where: str) -> None:
 
 
 def check_functions(model: ir.Model, *, where: str) -> None:
-    """Refuse functions that call themselves, or that multiply each other.
+    """Refuse functions that call themselves, that multiply each other, or that have the name of a standard operator.
 
     Thirty functions that each call the next one twice are a file of a few kilobytes and a graph of a billion nodes.
 
     Raises:
-        ModelError: A function calls itself, or the inlined graph would have more than ``MAX_NODES`` nodes.
+        ModelError: A function calls itself, runtimes would not call it, or the inlined graph would have more than
+            ``MAX_NODES`` nodes.
     """
     if not model.functions:
         return
+    hidden = next(
+        (name for domain, name, _ in model.functions if domain in ("", "ai.onnx") and onnx.defs.has(name)), None
+    )
+    if hidden is not None:
+        raise ModelError(
+            f"the function {hidden} has the name of a standard operator: some runtimes compute the one, some the other",
+            where=where,
+            hint="rename it, or give it a domain of its own",
+        )
     sizes = _sizes(model, where)
     total = sum(sizes.get(node.op_identifier(), 1) for node in all_nodes(model.graph))
     if total > MAX_NODES:

@@ -96,10 +96,26 @@ def _load(path: Path) -> ir.Model:
         model = ir.from_proto(proto)
         ir.external_data.set_base_dir(model.graph, path.parent)
     except (DecodeError, ir.serde.SerdeError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ModelError(DAMAGED, where=str(path), hint=_reason(error)) from error
+        raise ModelError(DAMAGED, where=str(path), hint=_other_kind(path) or _reason(error)) from error
     except OSError as error:
         raise ModelError(f"the model file cannot be read: {error.strerror}", where=str(path)) from error
     return model
+
+
+BEGINNINGS = {
+    b"version https://git-lfs": "it is a pointer of Git LFS: `git lfs pull` fetches the file",
+    b"\x1f\x8b": "it is compressed with gzip: unpack it first",
+    b"PK\x03\x04": "it is a zip archive: unpack it first",
+    b"<": "it is a web page or other markup, not the file that a link was meant to give",
+    b"{": "it is JSON or another text: save the model as protobuf (.onnx)",
+}
+"""How other files begin that are taken for models."""
+
+
+def _other_kind(path: Path) -> str:
+    with path.open("rb") as stream:
+        start = stream.read(max(map(len, BEGINNINGS)))
+    return next((what for beginning, what in BEGINNINGS.items() if start.startswith(beginning)), "")
 
 
 def _reason(error: BaseException) -> str:

@@ -1,3 +1,4 @@
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -382,4 +383,29 @@ def test_several_constants_with_one_name_are_refused(tmp_path: Path) -> None:
     proto.graph.initializer.append(proto.graph.initializer[0])
     onnx.save(proto, tmp_path / "model.onnx")
     with pytest.raises(ModelError, match="several initializers are called 'w'"):
+        read_onnx(tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
+        (gzip.compress(b"model"), "unpack it first"),
+        (b"<!DOCTYPE html>", "web page"),
+        (b'{"irVersion": 8}', "JSON"),
+    ],
+)
+def test_files_of_other_kinds_are_told(content: bytes, hint: str, tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(content)
+    with pytest.raises(ModelError) as caught:
+        read_onnx(tmp_path / "model.onnx")
+    assert hint in caught.value.hint
+
+
+def test_a_function_with_the_name_of_a_standard_operator_is_refused(tmp_path: Path) -> None:
+    proto = build_proto("g (float[2,2] x) => (float[2,2] y) { y = Relu(x) }", opset=17)
+    body = onnx.helper.make_node("Neg", ["a"], ["b"])
+    proto.functions.append(onnx.helper.make_function("", "Relu", ["a"], ["b"], [body], proto.opset_import))
+    onnx.save(proto, tmp_path / "model.onnx")
+    with pytest.raises(ModelError, match="the function Relu has the name of a standard operator"):
         read_onnx(tmp_path / "model.onnx")

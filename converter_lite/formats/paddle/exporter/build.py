@@ -96,6 +96,9 @@ def refuse(problems: Sequence[Problem], model: ir.Model, kind: str) -> None:
     Raises:
         TargetError: Nodes and reasons are named, all of them; or the output.
     """
+    for values, what in ((model.graph.inputs, "inputs"), (model.graph.outputs, "outputs")):
+        if not values:
+            raise TargetError(f"the model has no {what}, and {kind} needs one")
     names = [str(value.name) for value in model.graph.outputs]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
