@@ -193,3 +193,14 @@ def test_a_dry_run_refuses_operators_that_the_conversion_would(workshop: Worksho
     proto.opset_import.append(onnx.helper.make_opsetid("my.ops", 1))
     onnx.save(proto, workshop.model)
     assert "my.ops" in workshop.fail(1, "--dryRun", config=WEIGHT)
+
+
+@pytest.mark.parametrize("kind", ["NAIVE_BUFFER", "PADDLE"])
+@pytest.mark.parametrize(
+    ("element", "words"), [("int8", "input 'x' is int8"), ("uint64", "no tensors of type uint64, as 'x' is")]
+)
+def test_types_that_paddle_lacks_are_named_with_the_tensor(
+    workshop: Workshop, element: str, words: str, kind: str
+) -> None:
+    onnx.save(build_proto(f"g ({element}[2,8] x) => (float[2,8] y) {{ y = Cast<to=1>(x) }}"), workshop.model)
+    assert words in workshop.fail(1, f"--saveType={kind}")

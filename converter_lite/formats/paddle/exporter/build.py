@@ -99,6 +99,9 @@ def refuse(problems: Sequence[Problem], model: ir.Model, kind: str) -> None:
     for values, what in ((model.graph.inputs, "inputs"), (model.graph.outputs, "outputs")):
         if not values:
             raise TargetError(f"the model has no {what}, and {kind} needs one")
+    narrow = next((value for value in model.graph.inputs if value.dtype is ir.DataType.INT8), None)
+    if narrow is not None:
+        raise TargetError(f"input '{narrow.name}' is int8, and {kind} has no such inputs", hint="change the model")
     names = [str(value.name) for value in model.graph.outputs]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.errors import FormatError, TargetError
 from converter_lite.formats.paddle.exporter.weights import StoredWeight, Transform, store_weight
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, Target, choose
 from converter_lite.formats.paddle.program import (
@@ -292,12 +293,17 @@ Handler = Callable[[Lowering, ir.Node], None]
 
 
 def element_type(value: ir.Value) -> VarType:
-    """Tensor type of an ONNX value; float32 where it is unknown."""
-    if value.dtype is None:
+    """Tensor type of an ONNX value; float32 where it is unknown.
+
+    Raises:
+        TargetError: Paddle has no such type.
+    """
+    if value.dtype is None or value.dtype in (ir.DataType.FLOAT16, ir.DataType.DOUBLE):
         return VarType.FP32
-    if value.dtype in (ir.DataType.FLOAT16, ir.DataType.DOUBLE):
-        return VarType.FP32
-    return var_type(value.dtype.numpy())
+    try:
+        return var_type(value.dtype.numpy())
+    except FormatError:
+        raise TargetError(f"Paddle has no tensors of type {value.dtype.name.lower()}, as {value.name!r} is") from None
 
 
 def dtype_name(value: ir.Value | None) -> str:
