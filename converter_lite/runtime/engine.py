@@ -25,6 +25,13 @@ Feed = Mapping[str, NDArray[Any]]
 INT8_REWRITE_FAILED = "output_dtype INT8 does not match y_zero_point type UINT8"
 """The message of onnxruntime 1.31 on x86 when its rewriting of int8 to uint8 meets a Q/DQ pair that it moved itself."""
 
+OUT_OF_BOUNDS = "out of data bounds"
+"""Part of the message about an index that no element has."""
+
+BEYOND_TABLE = (
+    "a sample holds a number that a table of the model does not have: token ids or classes belong to another vocabulary"
+)
+
 NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
 """Variable that keeps onnxruntime 1.32 from sending events about what it runs, and from a database of them in the home folder."""
 
@@ -100,10 +107,10 @@ class _OrtSession:
         try:
             values = self._session.run(None, {name: array for name, array in feed.items() if name in self._inputs})
         except (ort.capi.onnxruntime_pybind11_state.Fail, RuntimeError, ValueError) as error:
-            raise ModelError(f"onnxruntime could not run the model: {_first_line(error)}") from error
+            raise _refusal(error) from error
         except Exception as error:
             if type(error).__module__.startswith("onnxruntime"):
-                raise ModelError(f"onnxruntime could not run the model: {_first_line(error)}") from error
+                raise _refusal(error) from error
             raise
         # copies: onnxruntime 1.23 returns memory that is freed with the session
         return dict(zip(self.output_names, (_array(v) for v in values), strict=True))
@@ -111,6 +118,14 @@ class _OrtSession:
     def end_profiling(self) -> str:
         """Stop a profile; the path of its file."""
         return str(self._session.end_profiling())
+
+
+def _refusal(error: Exception) -> ModelError:
+    """Why a sample could not be run."""
+    text = _first_line(error)
+    return ModelError(
+        f"onnxruntime could not run the model: {text}", hint=BEYOND_TABLE if OUT_OF_BOUNDS in text else ""
+    )
 
 
 class OnnxRuntimeEngine:
