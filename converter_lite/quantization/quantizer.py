@@ -222,7 +222,7 @@ class Quantizer:
             nodes = counted(len(best.skip), "node")
             plan = best.quantized.plan.nodes
             beside = [n for n in fallback.candidates(first) if plan[n].mode is NodeMode.FLOAT and n not in best.skip]
-            more = f" (and {len(beside)} more, whose integers save no time without them)" if beside else ""
+            more = f" (and {len(beside)} more that stay in float with them)" if beside else ""
             judged = f"{nodes} {how}{more}, judged on {counted(len(self.judges), 'sample')}"
             if goal.error is not None:
                 judged += f", of which one in {score.RARE} is expected to err by more than {best.score.rare_error:.4g}"

@@ -153,7 +153,7 @@ def test_layers_that_stay_float_beside_those_of_the_goal_are_counted_in_the_repo
     first = quantizer.quantize(quantizer.choice)
     fewer = quantizer.quantize(Choice(replace(FULL, skip=frozenset(CONVOLUTIONS[:2])), target_spec("CPU")))
     quantizer._report(Goal(cosine=0.9), Trial(CONVOLUTIONS[:1], fewer, Score(1.0, 0.0, 0.0)), first)
-    assert "1 node in float (and 1 more, whose integers save no time without them)" in stream.getvalue()
+    assert "1 node in float (and 1 more that stay in float with them)" in stream.getvalue()
 
 
 # -- the search by itself, on networks that only have a number of nodes left out --------------------------------------

@@ -100,8 +100,8 @@ class CommonQuantParam:
     max_float_nodes: int = key(
         Kind.INTEGER,
         0,
-        "Layers that target_cosine and target_error may leave in float; 0 = no limit. Layers whose integers then save no "
-        "time beside them are not counted.",
+        "Layers that target_cosine and target_error may leave in float; 0 = no limit. Layers that stay in float with them, "
+        "because integers no longer pay there, are not counted.",
         uses=_GOAL_USES,
         is_ours=True,
     )
