@@ -119,6 +119,13 @@ def _convert_all(
         ConverterError: At least one cannot be converted; all such models are named.
     """
     programs, made, failures = [], [], []
+    places: dict[str, str] = {}
+    for name in wishes:
+        other = places.setdefault(name.removesuffix(".nb"), name)
+        if other != name:
+            raise UsageError(
+                f"{other} and {name} would be written to one file", where="--model_set_dir", hint="rename one"
+            )
     for name, options in wishes.items():
         try:
             request = request_of(options, target, targets)

@@ -47,12 +47,15 @@ class RememberingDataset:
         return len(self._dataset)
 
     def __iter__(self) -> Iterator[Feed]:
-        yield from list(self._held)
-        start = len(self._held)
+        held = list(self._held)
+        yield from held
+        start = len(held)
         complete = start > 0 and start == len(self)  # an empty data set reports that itself
         for index, feed in enumerate(() if complete else self._dataset.tail(start), start):
-            if index == len(self._held) and index < self._passing:
-                self._hold(feed)
+            if index < self._passing:
+                with self._reading:
+                    if index == len(self._held):
+                        self._hold(feed)
             yield feed
 
     def fingerprint(self) -> str:

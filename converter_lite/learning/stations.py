@@ -24,7 +24,7 @@ LARGEST_HALF = 6e4
 
 def stored(tensor: Tensor) -> Tensor:
     """A tensor in half precision if it is of floats that fit."""
-    if tensor.dtype is not torch.float32 or not bool(tensor.abs().amax() < LARGEST_HALF):
+    if tensor.dtype is not torch.float32 or not tensor.numel() or not bool(tensor.abs().amax() < LARGEST_HALF):
         return tensor
     return tensor.half()
 

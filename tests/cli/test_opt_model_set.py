@@ -187,3 +187,11 @@ def test_what_does_not_go_with_a_set_of_models_is_reported(
     assert run("--model_set_dir=models", "--optimize_out=out", *flags) == 2
     assert message in capsys.readouterr().err
     assert not Path("out").exists()
+
+
+def test_models_whose_files_would_be_one_are_refused(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (models / "small").rename(models / "int8.nb")
+    assert run(f"--model_set_dir={models}", f"--optimize_out={tmp_path / 'out'}", "--valid_targets=x86") != 0
+    assert "int8 and int8.nb would be written to one file" in capsys.readouterr().err

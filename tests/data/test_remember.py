@@ -128,3 +128,24 @@ def test_a_source_without_samples_says_so() -> None:
         list(dataset)
     with pytest.raises(DataError, match="gave no sample"):
         dataset.head(4)
+
+
+def test_samples_that_are_held_during_a_pass_are_neither_lost_nor_doubled() -> None:
+    dataset = RememberingDataset(Counting(10))
+    dataset.head(2)
+    passing = iter(dataset)
+    first = numbers([next(passing)])
+    dataset.head(6)
+    assert first + numbers(passing) == list(range(10))
+    assert numbers(dataset) == list(range(10))
+
+
+def test_passes_and_heads_at_once_hold_the_samples_in_order() -> None:
+    for _ in range(20):
+        dataset = RememberingDataset(Counting(40), passing=40)
+        with ThreadPoolExecutor(4) as pool:
+            found = list(
+                pool.map(lambda take: numbers(take()), [lambda d=dataset: d, lambda d=dataset: d.head(30)] * 4)
+            )
+        assert found == [list(range(40)), list(range(30))] * 4
+        assert numbers(dataset) == list(range(40))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
+from onnx import helper
 
 from converter_lite.errors import FormatError
 from converter_lite.formats.mindspore_lite.container import from_bytes, to_bytes
@@ -14,6 +15,7 @@ from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.mindspore_lite.models import (
     convolutional,
     floating,
+    from_nodes,
     fully_quantized,
     image,
     proto,
@@ -127,3 +129,36 @@ def test_images_keep_the_layout_of_the_file_unless_told_otherwise() -> None:
     data = write(floating(convolutional()))
     assert to_quantized_model(data).model.graph.inputs[0].shape == ir.Shape((1, 8, 8, 3))
     assert to_quantized_model(data, nchw_inputs=["x"]).model.graph.inputs[0].shape == ir.Shape((1, 3, 8, 8))
+
+
+def changed_node(
+    graph: ir.Model, op: str, feed: dict[str, np.ndarray], *, to: str = "", **attributes: object
+) -> list[np.ndarray]:
+    """What a file computes in which the node of a kind is another one, or has other attributes."""
+    ms = from_bytes(write(floating(graph)))
+    node = next(node for node in ms.nodes if node.op == op)
+    node.op, node.attributes = to or op, {**({} if to else node.attributes), **attributes}
+    return list(run(to_quantized_model(to_bytes(ms)).model, feed).values())
+
+
+def test_the_rest_of_a_split_may_be_left_open() -> None:
+    parts = helper.make_node("Split", ["x", "sizes"], ["y", "z"], name="parts", axis=1)
+    graph = from_nodes([parts], {"x": (2, 5)}, {"sizes": np.array([1, 4])}, ["y", "z"])
+    x = np.arange(10, dtype=np.float32).reshape(2, 5)
+    y, z = changed_node(graph, "Split", {"x": x}, size_splits=[1, -1])
+    assert (y.tolist(), z.tolist()) == (x[:, :1].tolist(), x[:, 1:].tolist())
+
+
+def test_reductions_to_the_end_have_a_factor() -> None:
+    total = helper.make_node("ReduceSum", ["x", "axes"], ["y"], name="sum", keepdims=0)
+    graph = from_nodes([total], {"x": (2, 5)}, {"axes": np.array([1])}, ["y"])
+    x = np.arange(10, dtype=np.float32).reshape(2, 5)
+    (y,) = changed_node(graph, "ReduceFusion", {"x": x}, reduce_to_end=True, coeff=0.5)
+    assert y.tolist() == (x.sum(1) / 2).tolist()
+
+
+def test_remainders_of_floats_have_the_sign_of_the_divisor() -> None:
+    graph = from_nodes([helper.make_node("Div", ["x", "d"], ["y"], name="div")], {"x": (3,), "d": (3,)}, {}, ["y"])
+    x, d = np.array([-7, 7, 5.5], np.float32), np.array([3, -3, 2], np.float32)
+    (y,) = changed_node(graph, "DivFusion", {"x": x, "d": d}, to="FloorMod")
+    assert y == pytest.approx(np.mod(x, d))

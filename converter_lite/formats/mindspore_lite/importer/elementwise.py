@@ -81,6 +81,10 @@ def _negated(op: str) -> ImportNode:
 def _mod(ctx: Importer, node: MsNode) -> None:
     values, order = operands(ctx, node.inputs[:2])
     fmod = int(node.op == "Mod")
+    if not fmod and values[0].dtype == ir.DataType.FLOAT:  # ONNX has this for whole numbers only
+        whole = ctx.add("Floor", [ctx.add("Div", values)])
+        ctx.bind(node.outputs[0], ctx.add("Sub", [values[0], ctx.add("Mul", [whole, values[1]])]), order)
+        return
     ctx.bind(node.outputs[0], ctx.add("Mod", values, fmod=fmod), order)
 
 

@@ -58,7 +58,11 @@ def _reduce(ctx: Importer, node: MsNode) -> None:
         rank = ctx.rank(node.inputs[0]) or 4
         axes = list(range(axes[0] % rank, rank))
     operands = [ctx.value(node.inputs[0])] + ([ctx.int64(axes, "axes")] if axes else [])
-    ctx.bind(node.outputs[0], ctx.add(_REDUCTIONS[mode], operands, keepdims=int(node.attributes["keep_dims"])))
+    value = ctx.add(_REDUCTIONS[mode], operands, keepdims=int(node.attributes["keep_dims"]))
+    factor = float(node.attributes["coeff"])
+    if node.attributes["reduce_to_end"] and factor not in (0.0, 1.0):
+        value = ctx.add("Mul", [value, ctx.initializer(np.array(factor, np.float32), "coeff")])
+    ctx.bind(node.outputs[0], value)
 
 
 _REDUCTIONS = {
@@ -90,7 +94,12 @@ def _arg(ctx: Importer, node: MsNode) -> None:
 
 def _topk(ctx: Importer, node: MsNode) -> None:
     """The runtime always takes the largest."""
-    axis, ordered = int(node.attributes["axis"]) or -1, int(node.attributes["sorted"])
+    axis, ordered = int(node.attributes["axis"]), int(node.attributes["sorted"])
+    given, found = (list(ctx.ms.tensors[index].dims) for index in (node.inputs[0], node.outputs[0]))
+    if axis == 0 and not (
+        found and found[1:] == given[1:] and found != given
+    ):  # 0 is also what files say that do not say it
+        axis = -1
     operands = [ctx.value(node.inputs[0]), ctx.int64(ctx.ints(node.inputs[1])[:1], "k")]
     values, indices = ctx.add_many("TopK", operands, 2, axis=axis, sorted=ordered)
     ctx.bind(node.outputs[0], values)
@@ -130,6 +139,9 @@ def _split(ctx: Importer, node: MsNode) -> None:
     sizes = numbers(node, "size_splits", []) or (ctx.ints(node.inputs[1]) if len(node.inputs) > 1 else [])
     operands = [ctx.value(node.inputs[0])]
     extra: dict[str, Any] = {"num_outputs": count}
+    dims = ctx.ms.tensors[node.inputs[0]].dims
+    if sum(size < 0 for size in sizes) == 1 and dims and dims[axis] > 0:  # the rest
+        sizes = [size if size >= 0 else dims[axis] - sum(max(size, 0) for size in sizes) for size in sizes]
     if sizes and min(sizes) >= 0:
         operands.append(ctx.int64(sizes, "sizes"))
         extra = {}

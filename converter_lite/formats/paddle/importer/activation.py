@@ -116,6 +116,10 @@ def _power(importer: Importer, op: Operator) -> None:
     if op.type == "rsqrt":
         importer.finish(_out(op), "Reciprocal", importer.compute("Sqrt", value))
         return
+    tensor = op.input("FactorTensor") if op.type == "pow" else None
+    if tensor is not None:
+        importer.finish(_out(op), "Pow", value, scalar(importer, importer.value(tensor)))
+        return
     importer.finish(_out(op), "Pow", value, importer.add_constant("exponent", float(exponent), np.float32))
 
 

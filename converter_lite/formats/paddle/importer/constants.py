@@ -90,9 +90,16 @@ def _range(importer: Importer, op: Operator) -> None:
     dtype = numpy_type(kind) if kind >= 0 else np.dtype(type(start))
     if step == 0 or not all(math.isfinite(float(number)) for number in (start, end, step)):
         raise ModelError(f"a range from {start} to {end} in steps of {step}")
-    count = max(math.ceil((float(end) - float(start)) / float(step)), 0)
+    count = max(math.ceil(_quotient(start, end, step, dtype)), 0)
     importer.filled_left -= check_filled(importer, [count])
     importer.bind(output(op), importer.initializer(output(op), _steps(start, step, count, dtype)))
+
+
+def _quotient(start: Any, end: Any, step: Any, dtype: np.dtype[Any]) -> float:
+    """How many steps lie between both ends, floats in the precision of the runtime: (0.3 - 0) / 0.1 is 3 in float32."""
+    if dtype.kind != "f":
+        return (float(end) - float(start)) / float(step)
+    return float(dtype.type(dtype.type(end) - dtype.type(start)) / dtype.type(step))
 
 
 def _steps(start: Any, step: Any, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -41,6 +41,11 @@ def aligned(importer: Importer, left: ir.Value, right: ir.Value, axis: int) -> i
     """``right`` with its first dimension at ``axis`` of ``left``, for NumPy broadcasting."""
     if axis < 0:
         return right
+    shape = list(importer.shape(right) or ())
+    while importer.rank(left) - axis < len(shape) and shape[-1] == 1:  # sizes of 1 at the end do not count
+        shape.pop()
+    if 0 < len(shape) < importer.rank(right) and min(shape) > 0:
+        right = importer.compute("Reshape", right, importer.add_constant("shape", shape))
     missing = importer.rank(left) - axis - importer.rank(right)
     if missing <= 0:
         return right

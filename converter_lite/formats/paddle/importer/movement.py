@@ -59,10 +59,10 @@ def _axes(importer: Importer, op: Operator) -> None:
             output(op), "Unsqueeze", value, integers(importer, _one_by_one(axes, importer.rank(value)), "axes")
         )
         return
-    shape = importer.shape(value)
+    shape, given = importer.shape(value), bool(axes)
     if shape is not None:  # what is larger than 1 stays
         axes = [axis for axis in axes if shape[axis_of(axis, len(shape))] in (1, -1)]
-        if not axes and op.get("axes", ()):
+        if not axes and given:
             importer.finish(output(op), "Identity", value)
             return
     if axes:

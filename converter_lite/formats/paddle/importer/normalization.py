@@ -138,14 +138,18 @@ def _frobenius(importer: Importer, op: Operator) -> None:
 
 
 def _lrn(importer: Importer, op: Operator) -> None:
-    size = int(op.get("n", 5))
+    name, size = output(op), int(op.get("n", 5))
+    if size % 2 == 0:
+        raise ModelError(f"a window of {size} channels, which has no middle")
     numbers = {
         "size": size,
         "alpha": float(op.get("alpha", 1e-4)) * size,
         "beta": float(op.get("beta", 0.75)),
         "bias": float(op.get("k", 1.0)),
     }
-    importer.finish(output(op), "LRN", importer.value(op.input("X")), **numbers)
+    value = planar(importer, op, importer.value(op.input("X")), "data_format")
+    made = importer.node("LRN", [value], numbers, names=[inner(op, "data_format", name)])[0]
+    back(importer, op, made, "data_format", name)
 
 
 HANDLERS: dict[str, Handler] = {
