@@ -53,7 +53,7 @@ class Spread:
         if other.size:
             self.quantized = _joined(self.quantized, other)
         self.values += finite.size
-        if grid is not None and grid.scale.size == 1:
+        if grid is not None and grid.scale.ndim == 0:
             low, high = (float(bound) for bound in grid.real_range)
             slack = float(grid.scale) / 2
             if finite.size and (self.minimum < low - slack or self.maximum > high + slack):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
@@ -22,6 +23,7 @@ from converter_lite.reports.page import packages
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from converter_lite.runtime.serializing import open_file
 from tests.cli.workshop import FULL, WEIGHT, Workshop, changed, write_bins, write_pictures
+from tests.support import build_proto, normal
 
 SUFFIXES = {"ONNX": ".onnx", "MINDIR_LITE": ".ms", "NAIVE_BUFFER": ".nb"}
 ALL = "--saveType=" + ",".join(SUFFIXES)
@@ -211,6 +213,13 @@ def test_the_page_says_that_a_file_that_is_too_slow_is_not_written(workshop: Wor
 def test_blocks_have_reports(workshop: Workshop, bits: str) -> None:
     config = changed(WEIGHT, **DEBUG, weight_quant_param={"block_size": "32"})
     workshop.succeed("--saveType=ONNX", "--report=r.html", config=changed(config, common_quant_param={"bit_num": bits}))
+    assert Path("debug").is_dir()
+
+
+def test_a_layer_with_one_channel_has_a_report(workshop: Workshop) -> None:
+    proto = build_proto("g (float[1,3,8,8] x) => (float[1,1,8,8] y) { y = Conv(x, w) }", w=normal(1, 3, 1, 1))
+    onnx.save(proto, workshop.model)
+    workshop.succeed("--saveType=ONNX", "--report=r.html", config=changed(WEIGHT, **DEBUG))
     assert Path("debug").is_dir()
 
 
