@@ -53,12 +53,14 @@ def _flatten(importer: Importer, op: Operator) -> None:
 
 
 def _axes(importer: Importer, op: Operator) -> None:
-    value, axes = importer.value(op.input("X")), constant_list(importer, op, "axes", "AxesTensor", "AxesTensorList")
+    value = importer.value(op.input("X"))
     if op.type.startswith("un"):
+        axes = constant_list(importer, op, "axes", "AxesTensor", "AxesTensorList")
         importer.finish(
             output(op), "Unsqueeze", value, integers(importer, _one_by_one(axes, importer.rank(value)), "axes")
         )
         return
+    axes = [int(axis) for axis in op.get("axes", ())]  # Paddle 2.6 and 3.3 do not look at a tensor of them
     shape, given = importer.shape(value), bool(axes)
     if shape is not None:  # what is larger than 1 stays
         axes = [axis for axis in axes if shape[axis_of(axis, len(shape))] in (1, -1)]

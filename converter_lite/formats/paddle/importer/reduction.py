@@ -9,14 +9,7 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.context import Handler, Importer
 from converter_lite.formats.paddle.importer.elementwise import output
-from converter_lite.formats.paddle.importer.sizes import (
-    as_vector,
-    axis_of,
-    constant_list,
-    constant_number,
-    known,
-    sizes,
-)
+from converter_lite.formats.paddle.importer.sizes import as_vector, axis_of, known, sizes
 from converter_lite.formats.paddle.program import Operator, VarType, numpy_type
 
 REDUCTIONS = {
@@ -43,18 +36,12 @@ def _reduce(importer: Importer, op: Operator) -> None:
     importer.bind(output(op), _reduced(importer, op, REDUCTIONS[op.type], value, output(op)))
 
 
-def single(importer: Importer, everything: ir.Value, name: str) -> ir.Value:
-    """What a reduction of all axes leaves in programs of older frameworks: one axis of size 1."""
-    return importer.node("Reshape", [everything, importer.add_constant("shape", [1])], names=[name])[0]
-
-
 def _reduced(importer: Importer, op: Operator, kind: str, value: ir.Value, name: str) -> ir.Value:
     keep = int(op.get("keep_dim", op.get("keepdim", False)))
-    attribute = "dim" if op.get("dim") is not None else "axis"
-    axes = constant_list(importer, op, attribute, "AxisTensor", "AxisTensorList")
-    axes = [] if op.get("reduce_all", False) else axes
+    axes = [] if op.get("reduce_all", False) else [int(axis) for axis in op.get("dim", op.get("axis", ()))]
     if not axes and not keep and not importer.has_scalars:
-        return single(importer, importer.compute(kind, value, keepdims=1), name)
+        everything = importer.compute(kind, value, keepdims=1)
+        return importer.node("Reshape", [everything, importer.add_constant("shape", [1])], names=[name])[0]
     inputs = [value, importer.add_constant("axes", axes)] if axes else [value]
     return importer.node(kind, inputs, {"keepdims": keep}, names=[name])[0]
 
@@ -127,7 +114,7 @@ def _arg(importer: Importer, op: Operator) -> None:
 
 
 def _cumsum(importer: Importer, op: Operator) -> None:
-    value, place = importer.value(op.input("X")), constant_number(importer, op, "axis", "AxisTensor", -1)
+    value, place = importer.value(op.input("X")), int(op.get("axis", -1))
     if op.get("flatten", False):
         value, place = importer.compute("Reshape", value, importer.add_constant("shape", [-1])), 0
     axis = importer.add_constant("axis", axis_of(place, len(known(importer, value))))
