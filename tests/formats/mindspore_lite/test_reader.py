@@ -162,3 +162,11 @@ def test_remainders_of_floats_have_the_sign_of_the_divisor() -> None:
     x, d = np.array([-7, 7, 5.5], np.float32), np.array([3, -3, 2], np.float32)
     (y,) = changed_node(graph, "DivFusion", {"x": x, "d": d}, to="FloorMod")
     assert y == pytest.approx(np.mod(x, d))
+
+
+def test_the_largest_along_the_first_axis() -> None:
+    largest = helper.make_node("TopK", ["x", "k"], ["v", "i"], name="largest", axis=-1)
+    graph = from_nodes([largest], {"x": (4, 3)}, {"k": np.array([2])}, ["v", "i"])
+    x = np.array([[1, 9, 5], [7, 2, 8], [3, 4, 6], [0, 11, 10]], np.float32)
+    v, i = changed_node(graph, "TopKFusion", {"x": x}, axis=0)
+    assert (v.tolist(), i.tolist()) == ([[7, 11, 10], [3, 9, 8]], [[1, 3, 3], [2, 0, 1]])

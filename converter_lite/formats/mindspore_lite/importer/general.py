@@ -95,11 +95,6 @@ def _arg(ctx: Importer, node: MsNode) -> None:
 def _topk(ctx: Importer, node: MsNode) -> None:
     """The runtime always takes the largest."""
     axis, ordered = int(node.attributes["axis"]), int(node.attributes["sorted"])
-    given, found = (list(ctx.ms.tensors[index].dims) for index in (node.inputs[0], node.outputs[0]))
-    if axis == 0 and not (
-        found and found[1:] == given[1:] and found != given
-    ):  # 0 is also what files say that do not say it
-        axis = -1
     operands = [ctx.value(node.inputs[0]), ctx.int64(ctx.ints(node.inputs[1])[:1], "k")]
     values, indices = ctx.add_many("TopK", operands, 2, axis=axis, sorted=ordered)
     ctx.bind(node.outputs[0], values)
