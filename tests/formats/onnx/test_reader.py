@@ -1,4 +1,3 @@
-import gzip
 from pathlib import Path
 
 import numpy as np
@@ -390,10 +389,11 @@ def test_several_constants_with_one_name_are_refused(tmp_path: Path) -> None:
     ("content", "hint"),
     [
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
-        (gzip.compress(b"model"), "unpack it first"),
+        (b"\x1f\x8b\x08\0\0\0\0\0", "unpack it first"),
         (b"<!DOCTYPE html>", "web page"),
         (b'{"irVersion": 8}', "JSON"),
     ],
+    ids=["lfs", "gzip", "html", "json"],
 )
 def test_files_of_other_kinds_are_told(content: bytes, hint: str, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(content)
