@@ -40,7 +40,7 @@ conformance: $(VENV)/.installed runtimes
 	$(BIN)/python -m pytest -n auto -m "runtime or slow"
 
 test-all:
-	@for v in 3.10 3.11 3.12 3.13; do \
+	@for v in 3.10 3.11 3.12 3.13 3.14; do \
 	  py=; for c in python$$v "$$(pyenv root 2>/dev/null)"/versions/$$v.*/bin/python; do \
 	    "$$c" -c 'import sys' 2>/dev/null && { py=$$c; break; }; done; \
 	  [ -n "$$py" ] || { echo "no Python $$v: left out"; continue; }; \

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -98,8 +99,8 @@ class StatisticsCache:
         folder, made = path.parent, ""
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=".part", delete=False) as stream:
-                made = stream.name
+            handle, made = tempfile.mkstemp(dir=folder, prefix=".", suffix=".part")
+            with os.fdopen(handle, "wb") as stream:
                 stream.write(archive.getbuffer())
             Path(made).replace(path)
         except OSError as error:

@@ -6,7 +6,8 @@ import contextlib
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import stat
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -160,18 +161,21 @@ def refuse_overwrite(output: Path, inputs: Sequence[Path], *, also: Sequence[Pat
 
 
 def _is_folder(path: Path) -> bool:
-    return _answer(path.is_dir, path)
+    return stat.S_ISDIR(_mode(path))
 
 
-def _answer(question: Callable[[], bool], path: Path) -> bool:
+def _mode(path: Path) -> int:
+    """Kind and rights of what is there, 0 if nothing is: from Python 3.14 on, ``Path.exists`` hides why it cannot tell."""
     try:
-        return question()
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
     except OSError as error:  # a name that is too long, for one
         raise UsageError(f"the path cannot be used: {error.strerror}", where=str(path)) from error
 
 
 def _is_same(path: Path, other: Path) -> bool:
-    if _answer(path.exists, path) and _answer(other.exists, other):
+    if _mode(path) and _mode(other):
         return path.samefile(other)
     return path.resolve() == other.resolve()
 

@@ -76,9 +76,10 @@ def find_files(directory: Path) -> tuple[Path, Path | None]:
 
 def _only_program(directory: Path) -> Path:
     found: dict[str, Path] = {}
+    paths = sorted(directory.iterdir())  # unlike glob, it says what is not permitted
     for suffix in PROGRAM_SUFFIXES:
-        for path in sorted(directory.glob(f"*{suffix}")):
-            if path.is_file() and path.with_suffix(".pdiparams").is_file():
+        for path in paths:
+            if path.suffix == suffix and path.is_file() and path.with_suffix(".pdiparams").is_file():
                 found.setdefault(path.stem, path)
     if not found:
         raise UsageError(
