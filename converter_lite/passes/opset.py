@@ -7,8 +7,9 @@ import onnx_ir as ir
 from onnx import version_converter
 
 from converter_lite.errors import ModelError
-from converter_lite.graph import ALIASES, all_nodes, assign_names, attribute, constant, opset
+from converter_lite.graph import ALIASES, all_nodes, assign_names, opset
 from converter_lite.passes.common import lift_constants
+from converter_lite.passes.redefined import drop_values_of_pads, keep_definitions
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.passes.skeleton import skeleton
 
@@ -21,9 +22,6 @@ _REFUSALS = (
 
 REDEFINED = frozenset({"GroupNormalization"})
 """Operators of set 20 that set 21 defines anew; it extends others to further types, and to attributes with neutral defaults."""
-
-_RESIZE_WITH_MODES = 11
-"""The operator set since which a Resize names its positions; those of Upsample and of earlier ones are not its defaults."""
 
 
 def declare_21(model: ir.Model) -> None:
@@ -86,6 +84,7 @@ def _since(op_type: str, version: int) -> int:
 def _convert(model: ir.Model, current: int, target: int) -> ir.Model:
     proto, detached = skeleton(model)
     proto.ir_version = max(proto.ir_version, minimal_ir_version(target))
+    drop_values_of_pads(proto.graph)
     try:
         converted = ir.serde.deserialize_model(version_converter.convert_version(proto, target))
     except _REFUSALS as error:
@@ -98,42 +97,11 @@ def _convert(model: ir.Model, current: int, target: int) -> ir.Model:
     _reattach(converted.graph, detached)
     _carry_over(model, converted)
     lift_constants(converted)
-    if current < _RESIZE_WITH_MODES <= target:
-        _keep_positions(converted)
+    keep_definitions(converted, current, target)
     infer_shapes(converted)
     _carry_over_symbols(model, converted)
     assign_names(converted)
     return converted
-
-
-def _keep_positions(model: ir.Model) -> None:
-    """Name the positions of what was an Upsample or a Resize of set 10, which the converter leaves to other defaults.
-
-    An output element is at its place divided by the factor; mode nearest rounds down where a picture grows, and up where it
-    shrinks.
-
-    Raises:
-        ModelError: Mode nearest does both: no Resize of later sets rounds like that.
-
-    Source: onnxruntime, as run; the older specification leaves the positions open.
-    """
-    for node in all_nodes(model.graph):
-        if node.op_type != "Resize" or node.domain not in ("", "ai.onnx"):
-            continue
-        factors = constant(node.inputs[-1])
-        least, most = (1.0, 1.0) if factors is None or not factors.size else (factors.min(), factors.max())
-        node.attributes["coordinate_transformation_mode"] = ir.AttrString(
-            "coordinate_transformation_mode", "asymmetric"
-        )
-        if attribute(node, "mode", "nearest") != "nearest":
-            continue
-        if least < 1 < most:
-            raise ModelError(
-                "it shrinks one axis and stretches another, which sets from 11 on do not do in mode nearest",
-                where=f"{node.name} (Resize)",
-                hint="export the model again with opset 11 or newer",
-            )
-        node.attributes["nearest_mode"] = ir.AttrString("nearest_mode", "ceil" if least < 1 else "floor")
 
 
 def _first_refused(proto: onnx.ModelProto, target: int) -> str:

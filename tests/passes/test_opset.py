@@ -153,24 +153,3 @@ def test_a_model_that_set_21_defines_anew_or_that_is_older_keeps_its_set(operato
     model = build(f"g (float[1,4,2,2] x, float[4] s, float[4] b) => (y) {{ y = {operator}(x, s, b) }}", opset=version)
     declare_21(model)
     assert opset(model) == version
-
-
-def _resized(version: int, mode: str, factors: tuple[float, ...]) -> ir.Model:
-    operator = "Resize" if version == 10 else "Upsample"
-    text = f'g (float[1,2,4,5] x) => (float[1,2,h,w] y) {{ y = {operator}<mode = "{mode}">(x, f) }}'
-    return build(text, opset=version, f=np.array((1, 1, *factors), np.float32))
-
-
-@pytest.mark.parametrize("mode", ["nearest", "linear"])
-@pytest.mark.parametrize(
-    ("version", "factors"),
-    [(9, (2.0, 1.6)), (9, (1.0, 3.0)), (10, (2.0, 1.6)), (10, (0.5, 0.7)), (10, (1.0, 0.6)), (10, (2.0, 2.0))],
-)
-def test_pictures_are_resized_as_before(mode: str, version: int, factors: tuple[float, ...]) -> None:
-    model = _resized(version, mode, factors)
-    assert_same_outputs(_resized(version, mode, factors), raise_opset(model, 13), random_feed(model))
-
-
-def test_a_picture_that_shrinks_and_grows_to_nearest_elements_is_refused() -> None:
-    with pytest.raises(ModelError, match="shrinks one axis"):
-        raise_opset(_resized(10, "nearest", (0.5, 2.0)), 13)
