@@ -85,7 +85,7 @@ def _gemm(ctx: Lowering, node: ir.Node) -> None:
     turn = (bool(int_attribute(node, "transA", 0)), bool(int_attribute(node, "transB", 0)))
     columns = ctx.shape(out)[-1]
     bias = constant(c)
-    if c is None or (bias is not None and bias.size in (1, columns) and bias.shape[-1:] in ((), (1,), (columns,))):
+    if c is None or (bias is not None and (bias.size == 1 or bias.shape in ((columns,), (1, columns)))):
         plain = None if bias is None else np.array(np.broadcast_to(bias.reshape(-1), columns), np.float32) * beta
         if alpha == 1.0:
             _product(ctx, _Product(node, a, b, out, plain, turn))
