@@ -12,3 +12,15 @@ def biases() -> Iterator[Case]:
     for shape in ((3, 1), (1, 3), (3, 3), (1, 1), (3,)):
         name = "x".join(map(str, shape))
         yield case(f"gemm_square_bias_{name}", "Gemm", values((3, 4)), const((4, 3)), const(shape, 2))
+
+
+def crops() -> Iterator[Case]:
+    """Depthwise transposed convolutions whose pads take away more than the kernel gives."""
+    for name, kernel, pads in (
+        ("point", (1, 1), (2, 0, 3, 2)),
+        ("row", (1, 3), (2, 0, 1, 2)),
+        ("corner", (2, 2), (0, 3, 0, 4)),
+    ):
+        given = values((1, 4, 7, 6)), const((4, 1, *kernel)), const((4,), 2)
+        yield case(f"deconv_cropped_{name}", "ConvTranspose", *given, group=4, pads=pads, strides=[2, 1])
+    yield case("deconv_cropped_line", "ConvTranspose", values((1, 2, 7)), const((2, 1, 1)), group=2, pads=[2, 0])

@@ -15,6 +15,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
     as_image,
     bind_image,
     required,
+    strided_slice,
     top_bottom_left_right,
 )
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
@@ -200,17 +201,20 @@ def _conv_transpose(ctx: Lowering, node: ir.Node) -> None:
     stored = weight(ctx, node, w, order, axis=0 if depthwise else len(filters) - 1, shared=True)
     inputs = [as_image(ctx, x), _lifted(ctx, stored.index, filters)]
     inputs += [ctx.use(fixed)] if fixed is not None and stored.channel_scale is None else []
+    sides = top_bottom_left_right(_widened(pads[:spatial], 0) + _widened(pads[spatial:], 0))
+    beyond = _beyond_the_kernel(sides, _widened(filters[2:], 1)) if depthwise else [0, 0, 0, 0]
+    batch, height, width, channels = _image_dims(out_shape)
     result = ctx.emit(
         "Conv2dTransposeFusion",
         inputs,
-        _image_dims(out_shape),
+        (batch, height + sum(beyond[:2]), width + sum(beyond[2:]), channels),
         quant_type=stored.mark,
         format=int(Format.NHWC),
         kernel_size=_widened(filters[2:], 1),
         stride=_widened(stride, 1),
         dilation=_widened(dilation, 1),
         pad_mode=int(PadMode.PAD),
-        pad_list=top_bottom_left_right(_widened(pads[:spatial], 0) + _widened(pads[spatial:], 0)),
+        pad_list=[side - cut for side, cut in zip(sides, beyond, strict=True)],
         group=group,
         in_channel=filters[0],
         out_channel=filters[1] * group,
@@ -219,7 +223,16 @@ def _conv_transpose(ctx: Lowering, node: ir.Node) -> None:
     )
     if stored.channel_scale is not None:
         result = scaled(ctx, result, stored, bias_array(ctx, fixed), kind)
+    if any(beyond):
+        rows, columns = (beyond[0], beyond[0] + height, 1, 1), (beyond[2], beyond[2] + width, 2, 1)
+        result = strided_slice(ctx, result, [rows, columns])
     bind_image(ctx, out, _plus_bias(ctx, result, late))
+
+
+def _beyond_the_kernel(sides: Sequence[int], kernel: Sequence[int]) -> list[int]:
+    """What each pad of a depthwise transposed convolution takes away beyond the kernel's size: the process ends there (ARM64)."""
+    height, width = kernel
+    return [max(0, side - size) for side, size in zip(sides, (height, height, width, width), strict=True)]
 
 
 def _transposed_pads(
