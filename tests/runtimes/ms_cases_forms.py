@@ -24,3 +24,10 @@ def crops() -> Iterator[Case]:
         given = values((1, 4, 7, 6)), const((4, 1, *kernel)), const((4,), 2)
         yield case(f"deconv_cropped_{name}", "ConvTranspose", *given, group=4, pads=pads, strides=[2, 1])
     yield case("deconv_cropped_line", "ConvTranspose", values((1, 2, 7)), const((2, 1, 1)), group=2, pads=[2, 0])
+
+
+def clamps() -> Iterator[Case]:
+    """Activations with attributes and bounds that exporters do not write."""
+    x = values((3, 4))
+    yield case("swish", "Swish", x, opset=24)
+    yield case("swish_alpha", "Swish", x, opset=24, alpha=0.4)

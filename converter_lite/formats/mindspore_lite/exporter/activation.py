@@ -119,17 +119,16 @@ def _scaled_elu(ctx: Lowering, node: ir.Node, alpha: float, gamma: float) -> Non
     ctx.bind(node.outputs[0], ctx.emit("MulFusion", [elu, ctx.float_constant(gamma)], dims, activation_type=0), perm)
 
 
-def _swish_like(kind: Kind) -> Lower:
-    """X * kind(x)."""
-
-    def lower(ctx: Lowering, node: ir.Node) -> None:
-        x = required(node, 0)
-        perm = ctx.best_perm([x], len(ctx.shape(x)))
-        dims, source = pm.permute(ctx.shape(x), perm), ctx.use(x, perm)
-        gate = ctx.emit("Activation", [source], dims, activation_type=int(kind))
-        ctx.bind(node.outputs[0], ctx.emit("MulFusion", [source, gate], dims, activation_type=0), perm)
-
-    return lower
+def _swish(ctx: Lowering, node: ir.Node) -> None:
+    """The input times the sigmoid of alpha times the input."""
+    x, alpha = required(node, 0), float(attribute(node, "alpha", 1.0))  # type: ignore[arg-type]
+    perm = ctx.best_perm([x], len(ctx.shape(x)))
+    dims, source = pm.permute(ctx.shape(x), perm), ctx.use(x, perm)
+    line = source
+    if alpha != 1.0:
+        line = ctx.emit("MulFusion", [source, ctx.float_constant(alpha)], dims, activation_type=0)
+    gate = ctx.emit("Activation", [line], dims, activation_type=int(Kind.SIGMOID))
+    ctx.bind(node.outputs[0], ctx.emit("MulFusion", [source, gate], dims, activation_type=0), perm)
 
 
 def _mish(ctx: Lowering, node: ir.Node) -> None:
@@ -166,7 +165,7 @@ TABLE: dict[str, Lower] = {
     "Tanh": _plain(Kind.TANH),
     "Softplus": _softplus,
     "HardSwish": _plain(Kind.HSWISH),
-    "Swish": _swish_like(Kind.SIGMOID),
+    "Swish": _swish,
     "HardSigmoid": _hard_sigmoid,
     "Elu": _with_alpha(Kind.ELU, 1.0),
     "LeakyRelu": _with_alpha(Kind.LEAKY_RELU, 0.01),
