@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from tests.runtimes.ms_case import Case, case, const, values
 
 
@@ -31,3 +33,5 @@ def clamps() -> Iterator[Case]:
     x = values((3, 4))
     yield case("swish", "Swish", x, opset=24)
     yield case("swish_alpha", "Swish", x, opset=24, alpha=0.4)
+    for low, high in ((1.0, -1.0), (0.5, 0.5), (6.0, 0.0)):
+        yield case(f"clip_from_{low}_to_{high}", "Clip", x, (np.float32(low),), (np.float32(high),))

@@ -15,9 +15,10 @@ from converter_lite.graph import FLOAT_MAX, attribute, clamp_bounds, input_at
 
 
 def _clip(ctx: Lowering, node: ir.Node) -> None:
+    """The runtime's HARD_TANH ends the run where the lower bound is not below the upper one, which then is the result."""
     bounds = clamp_bounds(node)
     x = required(node, 0)
-    if bounds is None or ctx.dtype(x) is not DataType.FLOAT32:
+    if bounds is None or ctx.dtype(x) is not DataType.FLOAT32 or bounds[0] >= bounds[1]:
         _clip_by_comparison(ctx, node)
         return
     inner = inner_activation(node)
