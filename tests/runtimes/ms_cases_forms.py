@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
+from onnx import helper
 
-from tests.runtimes.ms_case import Case, case, const, values
+from tests.runtimes.ms_case import Case, build, case, const, values, whole
 
 
 def biases() -> Iterator[Case]:
@@ -35,3 +37,14 @@ def clamps() -> Iterator[Case]:
     yield case("swish_alpha", "Swish", x, opset=24, alpha=0.4)
     for low, high in ((1.0, -1.0), (0.5, 0.5), (6.0, 0.0)):
         yield case(f"clip_from_{low}_to_{high}", "Clip", x, (np.float32(low),), (np.float32(high),))
+
+
+def whole_numbers() -> Iterator[Case]:
+    """Whole numbers where models have floats."""
+    feed = {"x": (whole((3, 4), 9) - 4).astype(np.int32), "o": (whole((3, 4), 9, 1) - 4).astype(np.int32)}
+    bounds = {"low": np.array(0, np.int32), "high": np.array(6, np.int32)}
+    for op, behind in itertools.product(("Add", "Mul"), ("Relu", "Clip")):
+        names = list(bounds) if behind == "Clip" else []
+        nodes = [helper.make_node(op, ["x", "o"], ["m"]), helper.make_node(behind, ["m", *names], ["y0"])]
+        constants = {name: bounds[name] for name in names}
+        yield Case(f"{op.lower()}_{behind.lower()}_of_whole_numbers", build(nodes, feed, constants), feed)

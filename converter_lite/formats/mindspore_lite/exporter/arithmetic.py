@@ -44,10 +44,11 @@ def _binary(op: str, *, result: DataType | None = None, activation: bool = False
 def broadcast(
     ctx: Lowering, node: ir.Node, op: str, *, result: DataType | None = None, activation: bool = False
 ) -> None:
-    """An operator with two inputs that broadcast as in NumPy."""
+    """An operator with two inputs that broadcast as in NumPy; the AddFusion of whole numbers has no activation."""
     a, b, out = required(node, 0), required(node, 1), node.outputs[0]
     integer = _adds_integers(ctx, node, op)
-    kind, out = ctx.fused_activation(out, integer=integer) if activation else (0, out)
+    fuses = activation and ctx.dtype(out) is DataType.FLOAT32
+    kind, out = ctx.fused_activation(out, integer=integer) if fuses else (0, out)
     shape = ctx.shape(out)
     perm = ctx.best_perm([a, b], len(shape))
     attributes: dict[str, Any] = {"activation_type": kind} if activation else {}
