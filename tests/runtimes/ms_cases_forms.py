@@ -36,7 +36,7 @@ def clamps() -> Iterator[Case]:
     yield case("swish", "Swish", x, opset=24)
     yield case("swish_alpha", "Swish", x, opset=24, alpha=0.4)
     for low, high in ((1.0, -1.0), (0.5, 0.5), (6.0, 0.0)):
-        yield case(f"clip_from_{low}_to_{high}", "Clip", x, (np.float32(low),), (np.float32(high),))
+        yield case(f"clip_from_{low}_to_{high}", "Clip", x, (np.array(low, np.float32),), (np.array(high, np.float32),))
 
 
 def whole_numbers() -> Iterator[Case]:
@@ -48,3 +48,11 @@ def whole_numbers() -> Iterator[Case]:
         nodes = [helper.make_node(op, ["x", "o"], ["m"]), helper.make_node(behind, ["m", *names], ["y0"])]
         constants = {name: bounds[name] for name in names}
         yield Case(f"{op.lower()}_{behind.lower()}_of_whole_numbers", build(nodes, feed, constants), feed)
+    yield case("square_of_whole_numbers", "Pow", whole((3, 4), 9) - 4, (np.array(2),))
+
+
+def powers() -> Iterator[Case]:
+    """An exponent with more axes than the base."""
+    for exponent in (2.0, 0.5, 3.0, 1.7):
+        base = values((2, 3), low=0.2)
+        yield case(f"pow_{exponent}_of_three_axes", "Pow", base, (np.full((1, 1, 1), exponent, np.float32),))

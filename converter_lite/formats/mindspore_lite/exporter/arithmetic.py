@@ -94,22 +94,24 @@ def _variadic(op: str, *, mean: bool = False) -> Lower:
 
 
 def _pow(ctx: Lowering, node: ir.Node) -> None:
-    """Small whole powers are exact products; the rest is PowFusion."""
-    exponent = scalar(node.inputs[1])
-    x = required(node, 0)
-    if exponent == 2.0 and ctx.dtype(x) is DataType.FLOAT32:
+    """Small whole powers are exact products; the rest is PowFusion. An exponent may add axes, which no such product has."""
+    x, exponent = required(node, 0), scalar(node.inputs[1])
+    is_real = ctx.dtype(x) is DataType.FLOAT32
+    if ctx.shape(node.outputs[0]) != ctx.shape(x):
+        exponent = None
+    if exponent == 2.0 and is_real:
         elementwise(ctx, node, "Square")
-        return
-    if exponent == 0.5:
+    elif exponent == 0.5 and is_real:
         elementwise(ctx, node, "Sqrt")
-        return
-    if exponent == 3.0:
+    elif exponent in (2.0, 3.0):
         perm = ctx.best_perm([x], len(ctx.shape(x)))
         source, dims = ctx.use(x, perm), pm.permute(ctx.shape(x), perm)
-        square = ctx.emit("MulFusion", [source, source], dims)
-        ctx.bind(node.outputs[0], ctx.emit("MulFusion", [square, source], dims), perm)
-        return
-    _power(ctx, node)
+        index = ctx.emit("MulFusion", [source, source], dims)
+        if exponent == 3.0:
+            index = ctx.emit("MulFusion", [index, source], dims)
+        ctx.bind(node.outputs[0], index, perm)
+    else:
+        _power(ctx, node)
 
 
 def _power(ctx: Lowering, node: ir.Node) -> None:
