@@ -72,7 +72,8 @@ def many_axes() -> Iterator[Case]:
     ):
         yield case(f"transpose_{name}", "Transpose", values(shape), perm=order)
     for axis in (-1, 2):
-        yield case(f"softmax_of_six_axes_{axis}", "Softmax", values((2, 3, 2, 2, 3, 2)), axis=axis)
+        for op in ("Softmax", "LogSoftmax"):
+            yield case(f"{op.lower()}_of_six_axes_{axis}", op, values((2, 3, 2, 2, 3, 2)), axis=axis)
 
 
 def gathers() -> Iterator[Case]:

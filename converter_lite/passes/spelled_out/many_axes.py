@@ -36,13 +36,13 @@ def spell_out_many_axes(model: ir.Model) -> int:
 
 
 def spell_out_deep_softmax(model: ir.Model) -> int:
-    """Replace a Softmax of more than five axes by one of three: what is before the axis, the axis, and what is behind it.
+    """Replace a Softmax or LogSoftmax of more than five axes by one of three: what is before the axis, it, and what is behind.
 
     Refused: unknown sizes, and operator sets in which it works along several axes.
     """
     if model.graph.opset_imports.get("", 1) < ALONG_ONE_AXIS:
         return 0
-    return sum(_of_three(model.graph, node) for node in list(model.graph) if is_op(node, "Softmax"))
+    return sum(_of_three(model.graph, node) for node in list(model.graph) if is_op(node, "Softmax", "LogSoftmax"))
 
 
 def _of_three(graph: ir.Graph, node: ir.Node) -> bool:
@@ -51,7 +51,7 @@ def _of_three(graph: ir.Graph, node: ir.Node) -> bool:
         return False
     axis = g.int_attribute(node, "axis", -1) % len(shape)
     sizes = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
-    result = insert(graph, node, "Softmax", [reshaped(graph, node, value, sizes)], sizes, axis=1)
+    result = insert(graph, node, node.op_type, [reshaped(graph, node, value, sizes)], sizes, axis=1)
     target = g.add_initializer(graph, f"{node.name}_shape", np.array(shape, np.int64))
     replace([node], ir.node("Reshape", [result, target]))
     return True
