@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
-from onnx import helper
+from onnx import TensorProto, helper
 
-from tests.runtimes.ms_case import Case, build, case, const, values, whole
+from tests.runtimes.ms_case import Case, build, case, const, ints, values, whole
 
 
 def biases() -> Iterator[Case]:
@@ -49,6 +49,13 @@ def whole_numbers() -> Iterator[Case]:
         constants = {name: bounds[name] for name in names}
         yield Case(f"{op.lower()}_{behind.lower()}_of_whole_numbers", build(nodes, feed, constants), feed)
     yield case("square_of_whole_numbers", "Pow", whole((3, 4), 9) - 4, (np.array(2),))
+    yield case("pad_reflect_of_whole_numbers", "Pad", whole((3, 4), 9), ints(1, 0, 1, 2), mode="reflect")
+    double = (np.array([1, 1, 2, 2], np.float32),)
+    modes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    yield case("resize_of_whole_numbers", "Resize", whole((1, 2, 4, 5), 9).astype(np.int32), None, double, **modes)
+    for kind in (np.int32, np.bool_):
+        name = np.dtype(kind).name
+        yield case(f"cast_bytes_of_{name}", "Cast", whole((3, 4), 200).astype(kind), to=TensorProto.UINT8)
 
 
 def powers() -> Iterator[Case]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 from onnx import helper
@@ -277,3 +278,28 @@ def test_constants_can_be_stored_as_float16() -> None:
     small = write(floating(convolutional()), options=MsOptions(float16=True))
     assert len(small) < len(write(floating(convolutional())))
     assert {t.dtype for t in read(small).tensors if t.is_constant} >= {DataType.FLOAT16}
+
+
+@pytest.mark.parametrize(
+    ("node", "shapes"),
+    [
+        (helper.make_node("MatMul", ["a", "b"], ["y"]), ((2, 3), (3, 4))),
+        (helper.make_node("Gemm", ["a", "b"], ["y"]), ((2, 3), (3, 4))),
+        (helper.make_node("ReduceL2", ["a"], ["y"], axes=[1]), ((2, 3),)),
+        (helper.make_node("ReduceSumSquare", ["a"], ["y"], axes=[1]), ((2, 3),)),
+        (helper.make_node("ReduceLogSum", ["a"], ["y"], axes=[1]), ((2, 3),)),
+        (helper.make_node("ReduceMean", ["a"], ["y"], axes=[0, 1]), ((2, 3),)),
+        (helper.make_node("Resize", ["a", "", "f"], ["y"], mode="linear"), ((1, 2, 4, 5),)),
+        (helper.make_node("Pow", ["a", "half"], ["y"]), ((2, 3),)),
+    ],
+    ids=lambda value: value.op_type if isinstance(value, onnx.NodeProto) else "",
+)
+def test_whole_numbers_are_refused_where_kernels_take_floats(
+    node: onnx.NodeProto, shapes: tuple[tuple[int, ...], ...]
+) -> None:
+    inputs = dict(zip("ab", shapes, strict=False))
+    constants = {"f": np.array([1, 1, 2, 2], np.float32), "half": np.array(0.5, np.float32)}
+    used = {name: array for name, array in constants.items() if name in node.input}
+    model = from_nodes([node], inputs, used, ["y"], dict.fromkeys(inputs, onnx.TensorProto.INT32))
+    with pytest.raises(TargetError, match=r"whole numbers|powers of integers"):
+        lower(floating(model))

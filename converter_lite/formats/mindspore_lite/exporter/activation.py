@@ -9,7 +9,13 @@ from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import ActivationType as Kind
 from converter_lite.formats.mindspore_lite.enums import DataType
 from converter_lite.formats.mindspore_lite.exporter.clamps import inner_activation
-from converter_lite.formats.mindspore_lite.exporter.common import Lower, as_image, elementwise, required
+from converter_lite.formats.mindspore_lite.exporter.common import (
+    Lower,
+    as_image,
+    elementwise,
+    refuse_whole_numbers,
+    required,
+)
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.graph import FLOAT_MAX, attribute, clamp_bounds, input_at
 
@@ -83,6 +89,7 @@ def _gelu(ctx: Lowering, node: ir.Node) -> None:
 def _prelu(ctx: Lowering, node: ir.Node) -> None:
     """PReLUFusion takes one slope per channel of an NHWC image; other slopes are max(x, 0) + slope * min(x, 0)."""
     x, slope, out = required(node, 0), required(node, 1), node.outputs[0]
+    refuse_whole_numbers(ctx, x)
     shape, rank = ctx.shape(x), len(ctx.shape(x))
     values = np.asarray(ctx.array(slope, "the slope"), np.float32)
     if rank == 4 and values.size == shape[1] and ctx.shape(slope)[-2:] == (1, 1):

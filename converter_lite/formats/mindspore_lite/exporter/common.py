@@ -8,7 +8,7 @@ from typing import Any
 import onnx_ir as ir
 
 from converter_lite.formats.mindspore_lite import permutation as pm
-from converter_lite.formats.mindspore_lite.enums import ActivationType
+from converter_lite.formats.mindspore_lite.enums import ActivationType, DataType
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.permutation import Perm
 from converter_lite.graph import input_at, int_attribute
@@ -22,6 +22,16 @@ def required(node: ir.Node, index: int) -> ir.Value:
     if value is None:
         raise Unsupported(f"input {index} is absent")
     return value
+
+
+def refuse_whole_numbers(ctx: Lowering, value: ir.Value) -> None:
+    """For operators whose kernels take floats alone.
+
+    Raises:
+        Unsupported: The value holds whole numbers.
+    """
+    if ctx.dtype(value) is not DataType.FLOAT32:
+        raise Unsupported(f"its kernel takes floats, and {value.name} holds whole numbers")
 
 
 def axis_of(node: ir.Node, rank: int, default: int, name: str = "axis") -> int:

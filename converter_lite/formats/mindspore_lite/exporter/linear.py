@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.container import MsQuant
 from converter_lite.formats.mindspore_lite.enums import DataType, QuantType
-from converter_lite.formats.mindspore_lite.exporter.common import Lower, required
+from converter_lite.formats.mindspore_lite.exporter.common import Lower, refuse_whole_numbers, required
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.exporter.weights import Weight, int8_weight, int32_bias, scaled, weight
 from converter_lite.graph import attribute, constant, input_at, int_attribute, is_constant, label, single_consumer
@@ -37,6 +37,7 @@ class _Product:
 
 def _matmul(ctx: Lowering, node: ir.Node) -> None:
     a, b = required(node, 0), required(node, 1)
+    refuse_whole_numbers(ctx, a)
     out = node.outputs[0]
     if min(len(ctx.shape(a)), len(ctx.shape(b))) < 2:
         _with_vector(ctx, node)
@@ -79,6 +80,7 @@ def _with_vector(ctx: Lowering, node: ir.Node) -> None:
 
 def _gemm(ctx: Lowering, node: ir.Node) -> None:
     a, b, c = required(node, 0), required(node, 1), input_at(node, 2)
+    refuse_whole_numbers(ctx, a)
     out = node.outputs[0]
     alpha = float(attribute(node, "alpha", 1.0))  # type: ignore[arg-type]
     beta = float(attribute(node, "beta", 1.0))  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.formats.mindspore_lite import permutation as pm
-from converter_lite.formats.mindspore_lite.enums import PaddingMode
+from converter_lite.formats.mindspore_lite.enums import DataType, PaddingMode
 from converter_lite.formats.mindspore_lite.exporter.common import Lower, gather_axis, required, strided_slice
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.graph import attribute, input_at, ints_attribute, scalar
@@ -56,7 +56,8 @@ def _pad(ctx: Lowering, node: ir.Node) -> None:
     mode = str(attribute(node, "mode", "constant"))
     begins, ends = _amounts(ctx, node, rank)
     cuts = min(begins + ends, default=0) < 0
-    if mode in _PICKED or (cuts and mode != "constant"):
+    is_whole = ctx.dtype(x) is not DataType.FLOAT32  # for which there is no kernel that reflects
+    if mode in _PICKED or (mode == "reflect" and (cuts or is_whole)):
         _pad_by_picking(ctx, node, mode, list(zip(begins, ends, strict=True)))
         return
     if mode not in _MODES:

@@ -9,7 +9,13 @@ import onnx_ir as ir
 
 from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import DataType, ReduceMode
-from converter_lite.formats.mindspore_lite.exporter.common import Lower, axis_of, moved_axes, required
+from converter_lite.formats.mindspore_lite.exporter.common import (
+    Lower,
+    axis_of,
+    moved_axes,
+    refuse_whole_numbers,
+    required,
+)
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.permutation import Perm
 from converter_lite.graph import input_at, int_attribute, ints_attribute, opset
@@ -49,13 +55,17 @@ def _axes(ctx: Lowering, node: ir.Node, rank: int) -> list[int]:
     return sorted(a % rank for a in axes) or list(range(rank))
 
 
-def _reduce(mode: ReduceMode, *, before: str = "", after: str = "") -> Lower:
-    """A reduction, with an operator applied to every element before it and to the result."""
+def _reduce(mode: ReduceMode, *, before: str = "", after: str = "", floats: bool = False) -> Lower:
+    """A reduction, with an operator applied to every element before it and to the result, or one of ``floats`` alone."""
 
     def lower(ctx: Lowering, node: ir.Node) -> None:
         x, out = required(node, 0), node.outputs[0]
+        if floats:
+            refuse_whole_numbers(ctx, x)
         rank = len(ctx.shape(x))
         axes, keep = _axes(ctx, node, rank), bool(int_attribute(node, "keepdims", 1))
+        if mode is ReduceMode.MEAN and len(axes) > 1:  # the runtime rounds a mean of whole numbers after each axis
+            refuse_whole_numbers(ctx, x)
         perm = ctx.best_perm([x], rank)
         index = ctx.use(x, perm)
         if before:
@@ -166,10 +176,10 @@ TABLE: dict[str, Lower] = {
     "ReduceMax": _reduce(ReduceMode.MAX),
     "ReduceMin": _reduce(ReduceMode.MIN),
     "ReduceProd": _reduce(ReduceMode.PROD),
-    "ReduceL2": _reduce(ReduceMode.L2),
-    "ReduceSumSquare": _reduce(ReduceMode.SUM, before="Square"),  # its own mode squares its input in place
+    "ReduceL2": _reduce(ReduceMode.L2, floats=True),
+    "ReduceSumSquare": _reduce(ReduceMode.SUM, before="Square", floats=True),  # its own mode squares its input in place
     "ReduceL1": _reduce(ReduceMode.SUM, before="Abs"),
-    "ReduceLogSum": _reduce(ReduceMode.SUM, after="Log"),
+    "ReduceLogSum": _reduce(ReduceMode.SUM, after="Log", floats=True),
     "Softmax": _softmax("Softmax"),
     "LogSoftmax": _softmax("LogSoftmax"),
     "ArgMax": _arg("ArgMaxFusion"),

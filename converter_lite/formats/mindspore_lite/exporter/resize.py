@@ -13,8 +13,14 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.formats.mindspore_lite import permutation as pm
-from converter_lite.formats.mindspore_lite.enums import CoordinateMode, Format, NearestMode, ResizeMethod
-from converter_lite.formats.mindspore_lite.exporter.common import Lower, as_image, gather_axis, required
+from converter_lite.formats.mindspore_lite.enums import CoordinateMode, DataType, Format, NearestMode, ResizeMethod
+from converter_lite.formats.mindspore_lite.exporter.common import (
+    Lower,
+    as_image,
+    gather_axis,
+    refuse_whole_numbers,
+    required,
+)
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.graph import attribute, constant, input_at, int_attribute, ints_attribute
 from converter_lite.kernels.interpolation import ROUNDINGS, TRANSFORMS, nearest, source_positions, weights
@@ -55,6 +61,7 @@ def _resize(ctx: Lowering, node: ir.Node) -> None:
             raise Unsupported(f"nearest_mode {rounding}")
         _nearest(ctx, x, out, {axis: nearest(c, rounding, before[axis]) for axis, c in centres.items()})
         return
+    refuse_whole_numbers(ctx, x)
     exact = all(scales[axis] * before[axis] == after[axis] for axis in centres)
     image = len(before) == 4 and set(centres) <= {2, 3}
     single = transform == "pytorch_half_pixel" and 1 in after[2:]
@@ -88,7 +95,8 @@ def _nearest(ctx: Lowering, x: ir.Value, out: ir.Value, picks: dict[int, list[in
         and after[axis] % before[axis] == 0
         for axis in picks
     )
-    if plain and picks and len(before) == 4 and set(picks) <= {2, 3}:
+    is_real = ctx.dtype(x) is DataType.FLOAT32
+    if plain and picks and is_real and len(before) == 4 and set(picks) <= {2, 3}:
         _native(ctx, x, out, ResizeMethod.NEAREST, CoordinateMode.ASYMMETRIC)
         return
     perm = ctx.best_perm([x], len(before))

@@ -174,6 +174,8 @@ def _cast(ctx: Lowering, node: ir.Node) -> None:
     if target is DataType.BOOL:
         zero = ctx.float_constant(0.0) if source_type is DataType.FLOAT32 else ctx.int_constant([0], "zero")
         index = ctx.emit("NotEqual", [source, zero], ctx.ms.tensors[source].dims, dtype=DataType.BOOL)
+    elif target is DataType.UINT8:  # no kernel makes it of whole numbers
+        index = ctx.cast(ctx.cast(source, DataType.FLOAT32), target)
     else:
         index = ctx.cast(source, target)
     ctx.bind(out, index, perm)
