@@ -63,3 +63,9 @@ def powers() -> Iterator[Case]:
     for exponent in (2.0, 0.5, 3.0, 1.7):
         base = values((2, 3), low=0.2)
         yield case(f"pow_{exponent}_of_three_axes", "Pow", base, (np.full((1, 1, 1), exponent, np.float32),))
+
+
+def pictures() -> Iterator[Case]:
+    """Pads that cut at one end and repeat at the other."""
+    for mode in ("wrap", "edge", "reflect"):
+        yield case(f"pad_{mode}_and_cut", "Pad", values((5, 4)), ints(-1, 2, 2, -1), mode=mode, opset=19)

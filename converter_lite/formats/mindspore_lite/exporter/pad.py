@@ -91,15 +91,15 @@ def _cut(ctx: Lowering, index: int, pairs: list[int]) -> tuple[int, list[int]]:
 
 
 def _pad_by_picking(ctx: Lowering, node: ir.Node, mode: str, amounts: list[tuple[int, int]]) -> None:
-    """Entries of every padded axis by index: for modes without an operator, and for negative pads."""
+    """Entries of every padded axis by index: for modes without an operator, and for negative pads, which cut first."""
     x, out = required(node, 0), node.outputs[0]
     shape, rank = ctx.shape(x), len(ctx.shape(x))
     perm = ctx.best_perm([x], rank)
     index = ctx.use(x, perm)
     for axis, (begin, end) in enumerate(amounts):
         if begin or end:
-            picks = np.pad(np.arange(shape[axis]), (max(begin, 0), max(end, 0)), mode=mode)  # type: ignore[call-overload]
-            picks = picks[max(-begin, 0) : len(picks) - max(-end, 0)]
+            kept = np.arange(max(-begin, 0), shape[axis] - max(-end, 0))
+            picks = np.pad(kept, (max(begin, 0), max(end, 0)), mode=mode)  # type: ignore[call-overload]
             index = gather_axis(ctx, index, perm.index(axis), picks.tolist())
     if index == ctx.use(x, perm):
         ctx.alias(out, x, pm.identity(rank))
