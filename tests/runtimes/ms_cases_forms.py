@@ -66,6 +66,9 @@ def powers() -> Iterator[Case]:
 
 
 def pictures() -> Iterator[Case]:
-    """Pads that cut at one end and repeat at the other."""
+    """Pads that cut at one end and repeat at the other, and sizes that keep the proportions of a picture."""
     for mode in ("wrap", "edge", "reflect"):
         yield case(f"pad_{mode}_and_cut", "Pad", values((5, 4)), ints(-1, 2, 2, -1), mode=mode, opset=19)
+    for policy, mode in itertools.product(("not_larger", "not_smaller"), ("linear", "cubic", "nearest")):
+        kept = {"mode": mode, "keep_aspect_ratio_policy": policy, "axes": [2, 3], "opset": 19}
+        yield case(f"resize_{mode}_{policy}", "Resize", values((1, 2, 6, 5)), None, None, ints(3, 9), **kept)

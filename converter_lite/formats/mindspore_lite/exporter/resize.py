@@ -80,12 +80,23 @@ def _scales(ctx: Lowering, node: ir.Node, before: Sequence[int], after: Sequence
         raise Unsupported("its scales are not constant")
     plain = [b / a for a, b in zip(before, after, strict=True)]
     written = given.reshape(-1) if given is not None else attribute(node, "scales", None)
-    if written is None or len(written) == 0:  # type: ignore[arg-type]
-        return plain
     axes = [a % len(before) for a in ints_attribute(node, "axes", tuple(range(len(before))))]
+    if written is None or len(written) == 0:  # type: ignore[arg-type]
+        written = _common_scale(ctx, node, [before[axis] for axis in axes])
+    if written is None:
+        return plain
     for axis, scale in zip(axes, written, strict=True):  # type: ignore[call-overload]
         plain[axis] = float(scale)
     return plain
+
+
+def _common_scale(ctx: Lowering, node: ir.Node, before: Sequence[int]) -> list[float] | None:
+    """The scale of all axes that keeps the picture's proportions, of which the sizes are rounded; ``None``: each has its own."""
+    choose = {"not_larger": min, "not_smaller": max}.get(str(attribute(node, "keep_aspect_ratio_policy", "stretch")))
+    if choose is None:
+        return None
+    sizes = ctx.ints(required(node, 3), "sizes")
+    return [choose(size / side for size, side in zip(sizes, before, strict=True))] * len(before)
 
 
 def _nearest(ctx: Lowering, x: ir.Value, out: ir.Value, picks: dict[int, list[int]]) -> None:
