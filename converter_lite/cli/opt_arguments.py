@@ -118,6 +118,15 @@ def refuse_output(options: Mapping[str, str]) -> None:
             raise UsageError("a directory is required", where="--optimize_out=", hint="it gets model and params")
     elif PurePath(output).name in ("", "..", ".nb") or output.endswith("/"):
         raise UsageError("a file name is required; .nb is appended", where=f"--optimize_out={output}")
+    elif Path(output).is_dir() and options["record_tailoring_info"] != "true" and not _holds_lists(Path(output)):
+        raise UsageError(
+            "it names a directory", where=f"--optimize_out={output}", hint="add a file name; .nb is appended"
+        )
+
+
+def _holds_lists(folder: Path) -> bool:
+    """Whether an earlier run made it, with ``--record_tailoring_info``: it has the name of its result without ``.nb``."""
+    return (folder / ".tailored_ops_list").is_file()
 
 
 def sparse_threshold(options: Mapping[str, str], targets: Collection[str]) -> float | None:

@@ -134,10 +134,10 @@ def destinations(output_file: Path, suffixes: Sequence[str]) -> list[Path]:
     """
     given = next((suffix for suffix in suffixes if output_file.name.endswith(suffix)), "")
     stem = output_file.name.removesuffix(given)
-    base = output_file.with_name(stem) if given and stem else output_file
-    if str(output_file).endswith(("/", os.sep)) or _is_folder(output_file):
-        base = output_file
-    return [destination(base, suffix) for suffix in suffixes]
+    if given and stem and not str(output_file).endswith(("/", os.sep)) and not _is_folder(output_file):
+        # A folder of the name without suffix is no matter: opt puts the lists for tailoring into one.
+        return [destination(output_file.with_name(stem + suffix), suffix) for suffix in suffixes]
+    return [destination(output_file, suffix) for suffix in suffixes]
 
 
 def refuse_overwrites(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:

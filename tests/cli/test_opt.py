@@ -331,6 +331,16 @@ def test_tailoring_lists_the_operators_and_kernels_of_the_file(
     assert f"stored into: {out}/.tailored_ops_list" in capsys.readouterr().out
 
 
+def test_a_second_run_finds_the_folder_of_the_lists_of_the_first(
+    onnx_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, out, lists = f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 't'}", "--record_tailoring_info"
+    assert [run(model, out, lists), run(model, out, lists), run(model, out)] == [0, 0, 0]
+    (tmp_path / "t" / ".tailored_ops_list").unlink()
+    assert run(model, out) == 2
+    assert f"{out}: it names a directory" in capsys.readouterr().err
+
+
 def test_nothing_is_written_where_the_lists_for_tailoring_have_no_place(
     onnx_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

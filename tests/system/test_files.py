@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from converter_lite.errors import ConverterError, UsageError
-from converter_lite.system.files import destination, refuse_overwrite, transaction, write_text
+from converter_lite.system.files import destination, destinations, refuse_overwrite, transaction, write_text
 
 
 def make(work: Path, name: str, text: str) -> Path:
@@ -156,6 +156,14 @@ def test_a_folder_is_no_output_file(tmp_path: Path) -> None:
     for path in (tmp_path, Path("/"), Path()):
         with pytest.raises(UsageError, match="names a directory"):
             destination(path, ".onnx")
+
+
+def test_a_folder_with_the_name_of_a_result_but_its_suffix_is_not_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    found = destinations(tmp_path / "out.onnx", [".onnx", ".ms"])
+    assert found == [tmp_path / "out.onnx", tmp_path / "out.ms"]
+    with pytest.raises(UsageError, match="names a directory"):
+        destinations(tmp_path / "out", [".onnx"])
 
 
 def test_an_input_is_never_overwritten_whatever_its_path_looks_like(tmp_path: Path) -> None:
