@@ -92,6 +92,8 @@ def transaction(directory: Path) -> Iterator[Transaction]:
         work, lock = make_work_directory(directory)
         files = Transaction(work)
         yield files
+    except BrokenPipeError:  # of a stream: whoever read what is printed has gone
+        raise
     except OSError as error:
         raise _cannot_write(error, directory) from error
     finally:

@@ -166,6 +166,12 @@ def test_a_folder_with_the_name_of_a_result_but_its_suffix_is_not_in_the_way(tmp
         destinations(tmp_path / "out", [".onnx"])
 
 
+def test_a_reader_of_the_messages_that_has_gone_is_no_trouble_with_the_disk(tmp_path: Path) -> None:
+    with pytest.raises(BrokenPipeError), transaction(tmp_path):
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+    assert contents(tmp_path) == {}
+
+
 def test_an_input_is_never_overwritten_whatever_its_path_looks_like(tmp_path: Path) -> None:
     model = tmp_path / "m.onnx"
     model.write_text("")
