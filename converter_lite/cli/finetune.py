@@ -26,7 +26,7 @@ from converter_lite.errors import UsageError, one_of
 from converter_lite.formats.registry import FORMATS, readable
 from converter_lite.pipeline.request import MAX_THREADS, ConvertRequest
 from converter_lite.system.extras import require
-from converter_lite.system.files import refuse_overwrites
+from converter_lite.system.files import destinations, refuse_overwrites
 
 if TYPE_CHECKING:
     from converter_lite.learning.finetune import Training
@@ -110,8 +110,10 @@ def _wish(options: dict[str, Any]) -> _Wish:
         allow_unsafe_models=options["allow_unsafe_models"],
         **values_of_flags(options),
     )
-    read = (request.model_file, request.weight_file, request.config_file, path_of(options["classes"]))
-    refuse_overwrites((checkpoint, request.json), read)
+    read = (request.model_file, request.weight_file, request.config_file)
+    taught = (path_of(options[name]) for name in ("classes", "data", "validation"))
+    results = destinations(request.output_file, [FORMATS[name].suffix for name in request.save_type])
+    refuse_overwrites((*results, checkpoint, request.json), (*read, *taught))
     return _Wish(request, _training(options, checkpoint))
 
 

@@ -192,6 +192,8 @@ def test_nothing_in_a_checkpoint_is_executed(folder: Path) -> None:
 
 
 def test_mistakes_are_one_error_each(folder: Path) -> None:
+    rows = [f"{path},{int(path.parent.name == 'red')}\n" for path in sorted(folder.glob("data/*/*.png"))]
+    (folder / "rows.csv").write_text("".join(rows), encoding="utf-8")
     for flags, status, message in (
         ({"data": str(folder / "absent")}, 1, "there is no such folder or CSV file"),
         ({"data": str(folder / "flat")}, 1, "it has no folders"),
@@ -202,9 +204,13 @@ def test_mistakes_are_one_error_each(folder: Path) -> None:
         ({"distill": "-0.5"}, 2, "'-0.5' is not a number from 0 to 1"),
         ({"configFile": ""}, 2, "--configFile: must be given"),
         ({"checkpoint": str(folder / "model.onnx")}, 2, "the output would overwrite an input"),
+        ({"checkpoint": str(folder / "rows.csv"), "data": str(folder / "rows.csv")}, 2, "would overwrite an input"),
+        ({"json": str(folder / "rows.csv"), "validation": str(folder / "rows.csv")}, 2, "would overwrite an input"),
+        ({"checkpoint": str(folder / "out.onnx")}, 2, "the output would overwrite another output"),
     ):
         found, text = finetuned(folder, **flags)
         assert (found, text.count("ERROR")) == (status, 1) and message in text, text
+    assert (folder / "rows.csv").read_text(encoding="utf-8") == "".join(rows)
     assert finetuned(folder, "--resume")[0] == 2
     assert not list(folder.glob("out*"))
 
