@@ -173,7 +173,7 @@ class _Lesson:
         self.first_rates = [group["lr"] for group in self.optimizer.param_groups]
         self.steps = -(-len(pictures.files) // wanted.batch)
         self.chunk = _chunk(self.module, start, pictures)
-        self.done = 0
+        self.done = self.kept = 0
         self.mark = fingerprint(start)
 
     def run(self, judges: _Pictures | None, log: Log) -> QuantizedModel:
@@ -188,8 +188,8 @@ class _Lesson:
                 log.info(text + (f", validation {self._accuracy(judges):.2%}" if judges is not None else ""))
                 self._save()
         except KeyboardInterrupt:
-            if self.wanted.checkpoint is not None and self.done:
-                log.info(f"{self.wanted.checkpoint} holds epoch {self.done}; --resume goes on from there")
+            if self.kept:
+                log.info(f"{self.wanted.checkpoint} holds epoch {self.kept}; --resume goes on from there")
             raise
         return trained(self.module)
 
@@ -273,6 +273,7 @@ class _Lesson:
             torch.save(state, files.work / "checkpoint")
             files.add(files.work / "checkpoint", path)
             files.commit()
+            self.kept = self.done
 
     def _load(self, log: Log) -> None:
         path = self.wanted.checkpoint
@@ -295,7 +296,7 @@ class _Lesson:
             self.module.load_state_dict(state["network"])
             self.optimizer.load_state_dict(state["optimizer"])
             self.generator.set_state(state["generator"])
-            self.done = int(state["epoch"])
+            self.done = self.kept = int(state["epoch"])
         except (KeyError, RuntimeError, ValueError, TypeError) as error:
             raise _damaged(path) from error
         log.info(f"{path}: going on after epoch {self.done}")

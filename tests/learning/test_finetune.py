@@ -157,6 +157,19 @@ def test_the_command_trains_and_a_resumed_run_gives_the_same_bytes(
     assert (folder / "out.onnx").read_bytes() == expected
 
 
+def test_an_interruption_before_an_epoch_is_kept_promises_no_checkpoint(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from converter_lite.learning.finetune import _Lesson
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_Lesson, "_save", interrupted)
+    status, text = finetuned(folder, checkpoint=str(folder / "state.pt"))
+    assert status == 130 and "epoch 1/4" in text and "--resume" not in text
+
+
 def test_other_checkpoints_are_refused(folder: Path) -> None:
     state = folder / "state.pt"
     status, text = finetuned(folder, "--resume", checkpoint=str(state))
