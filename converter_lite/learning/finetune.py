@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -40,7 +42,7 @@ KEPT_BYTES = 256 << 20
 LAST_RATE = 0.02
 """Share of the learning rate that is left at the end (a half cosine)."""
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +107,10 @@ class _Pictures:
 
 
 def check_lesson(model: ir.Model, wanted: Training) -> None:
-    """Refuse a float graph and labels that do not fit, before anything is done for them.
+    """Refuse a float graph and labels that do not fit, and what is no checkpoint, before anything is done for them.
 
     Raises:
-        DataError: Pictures or labels do not fit.
+        DataError: Pictures, labels or the checkpoint do not fit.
         ModelError: The network is no such classifier as :func:`finetune` takes, or has an operator without gradients.
     """
     check_operators(model)
@@ -116,6 +118,8 @@ def check_lesson(model: ir.Model, wanted: Training) -> None:
     for data in (wanted.data, wanted.validation):
         if data is not None:
             read_labelled(data, wanted.classes, classes)
+    if wanted.resume and wanted.checkpoint is not None:
+        read_checkpoint(wanted.checkpoint)
 
 
 def finetune(start: QuantizedModel, data: DataPreprocessParam | None, wanted: Training, log: Log) -> QuantizedModel:
@@ -175,6 +179,7 @@ class _Lesson:
         self.chunk = _chunk(self.module, start, pictures)
         self.done = self.kept = 0
         self.mark = fingerprint(start)
+        self.lessons = _lessons(pictures)
 
     def run(self, judges: _Pictures | None, log: Log) -> QuantizedModel:
         if self.wanted.resume:
@@ -263,6 +268,7 @@ class _Lesson:
         state = {
             "version": FORMAT_VERSION,
             "start": self.mark,
+            "lessons": self.lessons,
             "settings": self.wanted.same(),
             "epoch": self.done,
             "network": self.module.state_dict(),
@@ -284,6 +290,12 @@ class _Lesson:
                 "the checkpoint is of another model, configuration or output format, or of other calibration samples",
                 where=str(path),
                 hint="leave --resume out to start anew",
+            )
+        if state["lessons"] != self.lessons:
+            raise DataError(
+                "the checkpoint was made with other pictures or labels",
+                where=str(path),
+                hint="give the --data of the first run, or leave --resume out to start anew",
             )
         for name, value in self.wanted.same().items():
             if state["settings"].get(name) != value:
@@ -314,12 +326,19 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         raise DataError("there is no such checkpoint to go on from", where=str(path)) from error
     except Exception as error:  # whatever damaged or foreign bytes cause
         raise _damaged(path) from error
-    keys = {"version", "start", "settings", "epoch", "network", "optimizer", "generator"}
+    keys = {"version", "start", "lessons", "settings", "epoch", "network", "optimizer", "generator"}
     if not isinstance(state, dict) or set(state) != keys or state["version"] != FORMAT_VERSION:
         raise _damaged(path)
     if not isinstance(state["settings"], dict):
         raise _damaged(path)
     return state
+
+
+def _lessons(pictures: _Pictures) -> str:
+    """A hash of the names of pictures and their labels, in order; their folder may have moved since."""
+    rows = zip(pictures.files, pictures.labels.tolist(), strict=True)
+    text = "".join(f"{file.name},{label}\n" for file, label in rows)
+    return hashlib.sha256(os.fsencode(text)).hexdigest()
 
 
 def _damaged(path: Path) -> DataError:

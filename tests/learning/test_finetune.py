@@ -173,11 +173,15 @@ def test_an_interruption_before_an_epoch_is_kept_promises_no_checkpoint(
 def test_other_checkpoints_are_refused(folder: Path) -> None:
     state = folder / "state.pt"
     status, text = finetuned(folder, "--resume", checkpoint=str(state))
-    assert status == 1 and "there is no such checkpoint" in text
+    assert status == 1 and "there is no such checkpoint" in text and "quantized" not in text
     assert finetuned(folder, checkpoint=str(state), epochs="1")[0] == 0
     (folder / "out.onnx").unlink()
     status, text = finetuned(folder, "--resume", checkpoint=str(state))
     assert status == 1 and "the checkpoint was made with epochs=1, not 4" in text
+    (folder / "data/red/0.png").rename(folder / "data/blue/0.png")
+    status, text = finetuned(folder, "--resume", checkpoint=str(state), epochs="1")
+    assert status == 1 and "the checkpoint was made with other pictures or labels" in text
+    (folder / "data/blue/0.png").rename(folder / "data/red/0.png")
     Image.new("RGB", (8, 8), "white").save(folder / "flat/0.png")
     status, text = finetuned(folder, "--resume", checkpoint=str(state), epochs="1")
     assert status == 1 and "the checkpoint is of another model" in text
