@@ -72,6 +72,45 @@ def refuse_repeated_names(proto: onnx.ModelProto, path: Path) -> None:
         seen.add(tensor.name)
 
 
+def refuse_unreadable_tensors(proto: onnx.ModelProto, path: Path) -> None:
+    """Refuse what onnx_ir drops without a word, or cannot name: sparse constants, and external data at no place of a file.
+
+    Raises:
+        ModelError: The name of the tensor.
+    """
+    for graph in _proto_graphs(proto.graph):
+        for sparse in graph.sparse_initializer:
+            raise ModelError(
+                f"initializer {sparse.values.name!r} is a sparse tensor, which is not read",
+                where=str(path),
+                hint="save the model with all its numbers, zeros too",
+            )
+        for tensor in _proto_tensors(graph):
+            for entry in tensor.external_data:
+                if entry.key in ("offset", "length") and not (entry.value.isascii() and entry.value.isdigit()):
+                    raise ModelError(
+                        f"the {entry.key} of the external data of tensor {tensor.name!r} is no number of bytes: "
+                        f"{entry.value!r}",
+                        where=str(path),
+                        hint="save the model again",
+                    )
+
+
+def _proto_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """A graph, and those in its nodes."""
+    yield graph
+    for attribute in (attribute for node in graph.node for attribute in node.attribute):
+        for inner in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
+            yield from _proto_graphs(inner)
+
+
+def _proto_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Constants of a graph: initializers, and tensors in attributes."""
+    yield from graph.initializer
+    for attribute in (attribute for node in graph.node for attribute in node.attribute):
+        yield from (attribute.t, *attribute.tensors)
+
+
 def _check_text(model: ir.Model, path: Path) -> None:
     """Protobuf returns names that are not UTF-8 as bytes."""
     for text in _texts(model):

@@ -12,7 +12,13 @@ import onnx_ir.passes.common as library
 from google.protobuf.message import DecodeError
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.onnx.checks import DAMAGED, check_model, check_ranks, refuse_repeated_names
+from converter_lite.formats.onnx.checks import (
+    DAMAGED,
+    check_model,
+    check_ranks,
+    refuse_repeated_names,
+    refuse_unreadable_tensors,
+)
 from converter_lite.formats.onnx.integer_operators import INTEGER_OPERATORS
 from converter_lite.graph import all_nodes, assign_names, load_constants, opset
 from converter_lite.passes import skeleton
@@ -93,6 +99,7 @@ def _load(path: Path) -> ir.Model:
     try:
         proto = onnx.load(path, format="protobuf", load_external_data=False)
         refuse_repeated_names(proto, path)
+        refuse_unreadable_tensors(proto, path)
         model = ir.from_proto(proto)
         ir.external_data.set_base_dir(model.graph, path.parent)
     except (DecodeError, ir.serde.SerdeError, ValueError, TypeError, KeyError, RecursionError) as error:

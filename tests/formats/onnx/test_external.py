@@ -46,3 +46,15 @@ def test_a_length_that_is_not_that_of_the_tensor_is_refused(tmp_path: Path) -> N
     onnx.save(stored, tmp_path / "m.onnx")
     with pytest.raises(ModelError, match="tensor 'w' has 256 bytes by its shape, and 100 in "):
         read_onnx(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize(("key", "value"), [("offset", "-1"), ("offset", "abc"), ("length", "-5"), ("length", "")])
+def test_a_place_that_is_no_number_of_bytes_is_refused_by_name(key: str, value: str, tmp_path: Path) -> None:
+    proto = build_proto("g (float[2,8] x) => (float[2,8] y) { y = MatMul(x, w) }", opset=17, w=normal(8, 8))
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    stored = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+    next(entry for entry in stored.graph.initializer[0].external_data if entry.key == key).value = value
+    onnx.save(stored, tmp_path / "m.onnx")
+    said = f"the {key} of the external data of tensor 'w' is no number of bytes: '{value}'"
+    with pytest.raises(ModelError, match=said):
+        read_onnx(tmp_path / "m.onnx")

@@ -402,6 +402,17 @@ def test_files_of_other_kinds_are_told(content: bytes, hint: str, tmp_path: Path
     assert hint in caught.value.hint
 
 
+def test_a_sparse_constant_is_refused_by_name(tmp_path: Path) -> None:
+    """onnx_ir drops it, and then nothing would compute what the node reads."""
+    proto = build_proto("g (float[2,8] x) => (float[2,8] y) { y = MatMul(x, w) }", opset=17, w=normal(8, 8))
+    del proto.graph.initializer[:]
+    values, places = onnx.helper.make_tensor("w", 1, [2], [1.0, 2.0]), onnx.helper.make_tensor("i", 7, [2], [0, 9])
+    proto.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(values, places, [8, 8]))
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(ModelError, match="initializer 'w' is a sparse tensor, which is not read"):
+        read_onnx(tmp_path / "m.onnx")
+
+
 def test_a_function_with_the_name_of_a_standard_operator_is_refused(tmp_path: Path) -> None:
     proto = build_proto("g (float[2,2] x) => (float[2,2] y) { y = Relu(x) }", opset=17)
     body = onnx.helper.make_node("Neg", ["a"], ["b"])
