@@ -113,16 +113,19 @@ BEGINNINGS = {
     b"version https://git-lfs": "it is a pointer of Git LFS: `git lfs pull` fetches the file",
     b"\x1f\x8b": "it is compressed with gzip: unpack it first",
     b"PK\x03\x04": "it is a zip archive: unpack it first",
+    b"<ir_version": "it is ONNX's text form: onnx.save(onnx.load(FILE, format='onnxtxt'), 'm.onnx') makes a model",
+    b"ir_version:": "it is protobuf's text form: onnx.save(onnx.load(FILE, format='textproto'), 'm.onnx') makes a model",
     b"<": "it is a web page or other markup, not the file that a link was meant to give",
     b"{": "it is JSON or another text: save the model as protobuf (.onnx)",
 }
-"""How other files begin that are taken for models."""
+"""How other files begin that are taken for models; of text without its blanks, if that fits."""
 
 
 def _other_kind(path: Path) -> str:
     with path.open("rb") as stream:
-        start = stream.read(max(map(len, BEGINNINGS)))
-    return next((what for beginning, what in BEGINNINGS.items() if start.startswith(beginning)), "")
+        start = stream.read(256)
+    packed = b"".join(start.split())
+    return next((what for begin, what in BEGINNINGS.items() if start.startswith(begin) or packed.startswith(begin)), "")
 
 
 def _reason(error: BaseException) -> str:

@@ -385,6 +385,9 @@ def test_several_constants_with_one_name_are_refused(tmp_path: Path) -> None:
         read_onnx(tmp_path / "model.onnx")
 
 
+TINY = build_proto("g (float[2,2] x) => (float[2,2] y) { y = Relu(x) }", opset=17)
+
+
 @pytest.mark.parametrize(
     ("content", "hint"),
     [
@@ -392,8 +395,10 @@ def test_several_constants_with_one_name_are_refused(tmp_path: Path) -> None:
         (b"\x1f\x8b\x08\0\0\0\0\0", "unpack it first"),
         (b"<!DOCTYPE html>", "web page"),
         (b'{"irVersion": 8}', "JSON"),
+        (onnx.printer.to_text(TINY).encode(), "format='onnxtxt'"),
+        (str(TINY).encode(), "format='textproto'"),
     ],
-    ids=["lfs", "gzip", "html", "json"],
+    ids=["lfs", "gzip", "html", "json", "onnxtxt", "textproto"],
 )
 def test_files_of_other_kinds_are_told(content: bytes, hint: str, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(content)
