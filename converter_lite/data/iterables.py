@@ -204,7 +204,10 @@ def _fit(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[Any]:
             where=place,
             hint=_shape_hint(array, spec),
         )
-    return _convert(array, spec.dtype, place)
+    made = _convert(array, spec.dtype, place)
+    if made.dtype.kind == "f" and np.isnan(made).any():
+        raise DataError("the sample holds NaN", where=place, hint="Leave it out, or correct how it was made.")
+    return made
 
 
 def _shape_hint(array: NDArray[Any], spec: InputSpec) -> str:

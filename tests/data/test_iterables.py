@@ -135,6 +135,14 @@ def test_what_does_not_fit_names_sample_and_input(sample: Any, inputs: list[Inpu
         list(IterableDataset(iter([first, sample]), inputs))
 
 
+def test_a_sample_with_nan_is_named_and_infinity_is_data() -> None:
+    broken = np.full((3, 4, 4), np.inf, np.float32)
+    assert np.isinf(only(broken, PICTURE)["x"]).all()
+    broken[0, 0, 0] = np.nan
+    with pytest.raises(DataError, match="sample 2, input 'x': the sample holds NaN"):
+        list(IterableDataset([picture(0), broken], [PICTURE]))
+
+
 def test_integers_that_do_not_fit_the_type_are_refused() -> None:
     spec = InputSpec("ids", np.dtype(np.uint8), (None, 2))
     assert only(np.array([0, 255]), spec)["ids"].dtype == np.uint8
