@@ -19,6 +19,7 @@ from converter_lite.cli.exit_status import clean_up_when_terminated
 from converter_lite.cli.memory import keep_freed_memory, multiply_in_one_thread, use_one_heap
 from converter_lite.cli.opt_arguments import (
     SINGLE_FILES,
+    idle_beside,
     normalize,
     refuse_contradictions,
     refuse_output,
@@ -26,7 +27,7 @@ from converter_lite.cli.opt_arguments import (
     sparse_threshold,
     without_effect,
 )
-from converter_lite.cli.opt_listings import SAVED, announce, draw, print_tables, record_tailoring, report_result
+from converter_lite.cli.opt_listings import SAVED, announce, draw, print_tables, record_tailoring, report_result, warn
 from converter_lite.cli.opt_request import convert, program_of, refuse_places, request_of, source_files
 from converter_lite.errors import (
     EXIT_DEFECT,
@@ -177,13 +178,15 @@ def cli(context: click.Context, /, **options: Any) -> int:
             raise UsageError(reason, where=f"--{name}={options[name]}", hint="leave the flag out")
     targets = target_names(options["valid_targets"])
     sparse_threshold(options, targets)
-    if print_tables(options, targets):
+    if print_tables(options, given, targets):
         return 0
     has_model, has_set = (bool(options[one] or options[other]) for one, other in MODELS)
     if options["print_model_ops"] == "true" and has_model and not has_set:
+        warn(idle_beside("print_model_ops", options, given))
         return _print_model(options, targets)
     drawn, folder = options["optimized_nb_model_path"], options["visualization_file_output_path"]
     if drawn or folder:
+        warn(idle_beside("optimized_nb_model_path", options, given))
         draw(drawn, folder)
         return 0
     if has_set:
@@ -196,8 +199,7 @@ def cli(context: click.Context, /, **options: Any) -> int:
         click.echo(f"paddlelite opt version:converter_lite {__version__}\n{context.get_help()}")
         return 0
     refuse_contradictions(options, given)
-    for note in without_effect(options, given, targets):
-        click.echo(f"Warning: {note}", err=True)
+    warn(without_effect(options, given, targets))
     refuse_output(options)
     return _convert(options, targets)
 

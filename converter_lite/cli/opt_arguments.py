@@ -152,8 +152,11 @@ def without_effect(options: Mapping[str, str], given: Collection[str], targets: 
         yield "--param_file is not read: an ONNX or .nb file holds its parameters"
     if options["enable_fp16"] == "true" and next((n for n in targets if n in ("arm", "x86", "host")), "arm") != "arm":
         yield "--enable_fp16 changes nothing for these targets: float16 kernels exist for ARM only"
+    if options["model_dir"] and options["model_file"]:
+        yield "--model_dir changes nothing beside --model_file, which is read"
     if "quant_type" in given and options["quant_model"] != "true":
-        yield "--quant_type changes nothing without --quant_model=true: weights stay float"
+        reason = "the configuration file says how to quantize" if options["configFile"] else "weights stay float"
+        yield f"--quant_type changes nothing without --quant_model=true: {reason}"
     if "sparse_threshold" in given and options["sparse_model"] != "true":
         yield "--sparse_threshold changes nothing without --sparse_model=true: convolutions stay dense"
     others = ", ".join(name for name in targets if name != "arm")
@@ -162,3 +165,22 @@ def without_effect(options: Mapping[str, str], given: Collection[str], targets: 
     for name in ("model_filename", "param_filename"):
         if options[name] and not (options["model_set_dir"] or options["model_set"]):
             yield f"--{name} changes nothing without --model_set_dir; --model_file and --param_file name files"
+
+
+LISTINGS = {
+    **dict.fromkeys(("print_all_ops", "print_all_ops_in_md_format"), ()),
+    "print_supported_ops": ("valid_targets",),
+    "display_kernels": (),
+    "print_model_ops": ("model_dir", "model_file", "param_file", "valid_targets", "inputShape", "allowExternalPaths"),
+    "optimized_nb_model_path": ("visualization_file_output_path",),
+}
+"""Flags that show something and end the program -> flags that they look at."""
+
+
+def idle_beside(listing: str, options: Mapping[str, str], given: Collection[str]) -> Iterator[str]:
+    """A sentence about flags that were given beside one of :data:`LISTINGS`, and that it does not look at."""
+    asked = (name for name in options if name in given and options[name] not in ("", "false"))
+    idle = [f"--{name}" for name in asked if name not in (listing, *LISTINGS[listing])]
+    if idle:
+        verb = "changes" if len(idle) == 1 else "change"
+        yield f"{', '.join(idle)} {verb} nothing beside --{listing}, which converts nothing"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter_lite.cli.opt_arguments import SINGLE_FILES
+from converter_lite.cli.opt_arguments import SINGLE_FILES, idle_beside
 from converter_lite.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +22,12 @@ SAVED = "2. Model is optimized and saved into {} successfully"
 
 TABLES = ("print_all_ops", "print_all_ops_in_md_format", "print_supported_ops", "display_kernels")
 """Flags that print a table and end the program, in the original's order."""
+
+
+def warn(notes: Iterable[str]) -> None:
+    """Print each note as a warning."""
+    for note in notes:
+        click.echo(f"Warning: {note}", err=True)
 
 
 def announce(request: ConvertRequest) -> None:
@@ -38,23 +44,24 @@ def report_result(result: ConvertResult, *, of: str = "") -> None:
     """Say that the model was read, what the user should know, and how the result compares; ``of`` names one model of a set."""
     click.echo("1. Model is successfully loaded!")
     named = f"{of}: " if of else ""
-    for note in result.warnings:
-        click.echo(f"Warning: {named}{note}", err=True)
+    warn(f"{named}{note}" for note in result.warnings)
     for output in result.artefacts[0].accuracy:
         click.echo(f"{named}output {output.name}: cosine {output.cosine:.6f} with the float model", err=True)
 
 
-def print_tables(options: dict[str, Any], targets: list[str]) -> bool:
+def print_tables(options: dict[str, Any], given: Collection[str], targets: list[str]) -> bool:
     """Print the first table that is asked for; returns whether one was."""
-    if all(options[name] != "true" for name in TABLES):
+    table = next((name for name in TABLES if options[name] == "true"), None)
+    if table is None:
         return False
+    warn(idle_beside(table, options, given))
     from converter_lite.formats.paddle import tables
 
-    if options["print_all_ops"] == "true":
+    if table == "print_all_ops":
         click.echo(tables.all_operators())
-    elif options["print_all_ops_in_md_format"] == "true":
+    elif table == "print_all_ops_in_md_format":
         click.echo(tables.markdown_table())
-    elif options["print_supported_ops"] == "true":
+    elif table == "print_supported_ops":
         click.echo(tables.supported_operators(targets))
     else:
         click.echo(tables.kernel_list())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter_lite.cli.opt_arguments import refuse_contradictions, without_effect
-from converter_lite.cli.opt_listings import SAVED, announce, report_result, report_tailoring, stage_tailoring
+from converter_lite.cli.opt_listings import SAVED, announce, report_result, report_tailoring, stage_tailoring, warn
 from converter_lite.cli.opt_request import convert, program_of, refuse_places, request_of
 from converter_lite.errors import ConverterError, UsageError
 from converter_lite.system.files import Transaction, transaction
@@ -46,8 +46,7 @@ def convert_set(options: dict[str, Any], given: Collection[str], target: str, ta
         hint = "it gets one .nb file for each model"
         raise UsageError("a directory is required", where=f"--optimize_out={options['optimize_out']}", hint=hint)
     refuse_contradictions(options, given)
-    for note in without_effect(options, given, targets):
-        click.echo(f"Warning: {note}", err=True)
+    warn(without_effect(options, given, targets))
     wishes = {path.name: _wishes(options, path, out) for path in _models(folder, out, options)}
     with transaction(out) as files:
         results, programs = _convert_all(wishes, target, targets, files)

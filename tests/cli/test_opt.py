@@ -180,6 +180,7 @@ def test_a_blank_behind_the_equals_sign_does_no_harm(paddle_folder: Path, tmp_pa
     [
         (["--param_file=m.pdiparams"], "--param_file is not read"),
         (["--quant_type=QUANT_INT8"], "weights stay float"),
+        (["--model_dir=absent"], "--model_dir changes nothing beside --model_file"),
         (["--model_filename=m"], "--model_filename changes nothing"),
         (["--sparse_threshold=0.5"], "--sparse_threshold changes nothing without --sparse_model=true"),
     ],
@@ -189,6 +190,30 @@ def test_a_flag_without_effect_is_reported(
 ) -> None:
     assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 'out'}", *flags) == 0
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("listing", "idle"),
+    [
+        (["--print_all_ops"], "--model_file, --optimize_out, --quant_model change nothing beside --print_all_ops"),
+        (["--print_model_ops"], "--optimize_out, --quant_model change nothing beside --print_model_ops"),
+        (
+            ["--optimized_nb_model_path={out}.nb", "--visualization_file_output_path={out}"],
+            "--model_file, --optimize_out, --quant_model change nothing beside --optimized_nb_model_path",
+        ),
+    ],
+    ids=["table", "operators", "drawing"],
+)
+def test_a_listing_names_the_flags_that_it_does_not_look_at(
+    listing: list[str], idle: str, onnx_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, model = tmp_path / "out", f"--model_file={onnx_file}"
+    assert run(model, f"--optimize_out={out}") == 0
+    assert capsys.readouterr().err.count("Warning") == 0
+    flags = [flag.format(out=out) for flag in listing]
+    assert run(model, f"--optimize_out={tmp_path / 'not_made'}", "--quant_model", *flags) == 0
+    assert capsys.readouterr().err == f"Warning: {idle}, which converts nothing\n"
+    assert not list(tmp_path.glob("not_made*"))
 
 
 def test_of_a_flag_that_is_given_twice_the_last_one_counts_and_is_reported(
