@@ -203,10 +203,10 @@ class Converter:
             missing = "encrypt_key" if self.enable_encryption else "enable_encryption=True"
             raise UsageError(f"has no effect without {missing}", where="encrypt_key, enable_encryption")
         request = ConvertRequest(
-            model_file=Path(model_file),
-            output_file=Path(output_file),
+            model_file=model_file,  # type: ignore[arg-type]  # texts become paths there
+            output_file=output_file,  # type: ignore[arg-type]
             fmk=fmk_type,
-            weight_file=Path(weight_file) if weight_file else None,
+            weight_file=weight_file or None,  # type: ignore[arg-type]
             config=self._merged_config(config_file),
             input_shape=self._shapes(),
             input_value=self._values(),

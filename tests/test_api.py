@@ -71,6 +71,18 @@ def test_paths_may_be_text(workshop: Workshop) -> None:
         ({"threads": -1}, "--threads"),
         ({"threads": 5000}, "--threads"),
         ({"output_file": "folder/"}, "--outputFile"),
+        ({"output_file": "~/folder/out"}, "~/folder/out"),
+        ({"output_file": None}, "output_file"),
+        ({"model_file": 3}, "model_file"),
+        ({"model_file": b"m"}, "model_file"),
+        ({"json": True}, "json"),
+        ({"encrypt_key": b"00"}, "encrypt_key"),
+        ({"input_shape": {"x": "1,3"}}, "input_shape of 'x'"),
+        ({"input_shape": {"x": (-1, 3)}}, "input_shape of 'x'"),
+        ({"input_shape": {"x": (1.5, 3)}}, "input_shape of 'x'"),
+        ({"input_shape": {"x": (True, 3)}}, "input_shape of 'x'"),
+        ({"input_shape": {"x": 3}}, "input_shape of 'x'"),
+        ({"input_value": {"x": "3"}}, "input_value of 'x'"),
     ],
 )
 def test_a_request_with_a_wrong_value_is_refused_when_it_is_made(options: dict[str, Any], place: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -59,6 +61,15 @@ DEFAULT_MIN_COSINE = 0.95
 
 SWITCHES = ("fp16", "infer", "dry_run", "quantize_if_possible", "allow_external_paths", "allow_unsafe_models")
 """Attributes that are true or false."""
+
+
+REQUIRED_PATHS = ("model_file", "output_file")
+
+PATHS = (
+    *REQUIRED_PATHS,
+    *("weight_file", "config_file", "plan", "save_plan", "json", "report", "cache", "preview", "proof_data"),
+)
+"""Attributes that name files and folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +168,8 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
                 where=f"--outputFile={self.output_file}",
                 hint="add a file name, without suffix",
             )
-        paths = "model_file output_file weight_file config_file plan save_plan json report cache preview proof_data"
-        for name in paths.split():
-            path = getattr(self, name)
-            if "\0" in str(path):
-                raise UsageError("a path cannot hold a zero byte", where=name)
-            object.__setattr__(self, name, None if path is None else Path(path))
+        for name in PATHS:
+            object.__setattr__(self, name, _path(name, getattr(self, name)))
         self._check_types()
         names = self.save_type.split(",") if isinstance(self.save_type, str) else self.save_type
         object.__setattr__(self, "save_type", tuple(dict.fromkeys(filter(None, map(str.strip, names)))))
@@ -253,6 +260,15 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         for name, kinds, wanted in rules:
             if not isinstance(getattr(self, name), kinds):
                 raise UsageError(f"must be {wanted}, not {getattr(self, name)!r}", where=name)
+        for name in ("decrypt_key", "encrypt_key"):  # a key is not repeated in a message
+            if not isinstance(getattr(self, name), str):
+                raise UsageError(f"must be a text, not {type(getattr(self, name)).__name__}", where=name)
+        for name, sizes in self.input_shape.items():
+            if not _are(sizes, Integral) or any(size < 0 for size in sizes):
+                raise UsageError(f"must be whole numbers, not {sizes!r}", where=f"input_shape of {name!r}")
+        for name, values in self.input_value.items():
+            if not _are(values, Real):
+                raise UsageError(f"must be numbers, not {values!r}", where=f"input_value of {name!r}")
         if not all(isinstance(name, str) for name in self.save_type):
             raise UsageError(f"must be names of formats, not {self.save_type!r}", where="save_type")
         if self.proof_samples < 1:
@@ -307,6 +323,27 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         object.__setattr__(self, "optimize", _optimize_level(self.optimize))
         if not self.save_type:
             object.__setattr__(self, "save_type", DEFAULT_SAVE_TYPE)
+
+
+def _path(name: str, given: object) -> Path | None:
+    if given is None and name not in REQUIRED_PATHS:
+        return None
+    if not isinstance(given, str | os.PathLike):
+        raise UsageError(f"must be a path, not {given!r}", where=name)
+    path = Path(given)
+    if "\0" in str(path):
+        raise UsageError("a path cannot hold a zero byte", where=name)
+    if path.parts[:1] == ("~",):
+        hint = "write $HOME or the whole path: shells put a folder for ~ at the beginning of a word only"
+        raise UsageError("~ is no folder here", where=str(path), hint=hint)
+    return path
+
+
+def _are(values: object, kind: type) -> bool:
+    """Whether these are numbers of a kind; those of NumPy register as numbers, and truth values are none."""
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes):
+        return False
+    return all(isinstance(value, kind) and not isinstance(value, bool) for value in values)
 
 
 def _optimize_level(text: str) -> str:
