@@ -8,7 +8,6 @@ import platform
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
@@ -22,6 +21,7 @@ from converter_lite.batch.jobs import SWITCHES, Job
 from converter_lite.batch.results import JobResult, is_done
 from converter_lite.errors import EXIT_FAILED, ConverterError, DataError
 from converter_lite.execution.executor import Executor
+from converter_lite.system.work_directory import temporary_folder
 
 SAME_FILES = "every machine of a cluster needs the same files at the same paths (a shared file system)"
 
@@ -69,8 +69,8 @@ class JobRunner:
         if task.earlier is not None and is_done(task.earlier, found, job.folder):
             kept = task.earlier
             return replace(kept, status=0, seconds=0.0, identity=found, error="", skipped=True, folder=str(job.folder))
-        with tempfile.TemporaryDirectory(prefix="converter_lite_") as folder:
-            report = Path(folder) / "result.json"
+        with temporary_folder() as folder:
+            report = folder / "result.json"
             status, out, err = self._run(_command(job, report, self._threads), job.folder)
             content = _content(report)
         error = "" if status == 0 else _reason(status, err)

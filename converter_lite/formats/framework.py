@@ -6,7 +6,6 @@ import contextlib
 import json
 import logging
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -28,7 +27,7 @@ from converter_lite.formats.onnx.versions import fit_to_engine
 from converter_lite.formats.source import ModelFiles, Source
 from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.system.extras import install, missing_text
-from converter_lite.system.work_directory import make_work_directory
+from converter_lite.system.work_directory import temporary_folder
 
 _log = logging.getLogger(__name__)
 
@@ -146,18 +145,11 @@ def _size(path: Path) -> int:
 @contextlib.contextmanager
 def _folder() -> Iterator[Path]:
     """A temporary folder; one that a killed process left is removed by the next."""
-    lock: int | None = None
-    folder: Path | None = None
     try:
-        folder, lock = make_work_directory(Path(tempfile.gettempdir()))
-        yield folder
+        with temporary_folder() as folder:
+            yield folder
     except OSError as error:
         raise ConverterError(f"cannot write: {error.strerror or error}", where=tempfile.gettempdir()) from error
-    finally:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-        if lock is not None:
-            os.close(lock)
 
 
 def _ask(framework: Framework, request: Request, folder: Path, path: Path) -> Answer:

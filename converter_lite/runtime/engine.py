@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
 from converter_lite.system.interruptions import interruptions_wait
+from converter_lite.system.work_directory import temporary_folder
 
 _log = logging.getLogger(__name__)
 
@@ -223,11 +223,11 @@ def profile(
     Raises:
         ModelError: The runtime refuses the model or a sample.
     """
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
 
         def options() -> Any:
             made = _options(1, optimize=True, exact=False)
-            made.enable_profiling, made.profile_file_prefix = True, str(Path(folder) / "profile")
+            made.enable_profiling, made.profile_file_prefix = True, str(folder / "profile")
             return made
 
         session = _load(model, tensors, options)

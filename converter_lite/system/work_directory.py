@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 try:
@@ -37,6 +38,22 @@ def make_work_directory(parent: Path) -> tuple[Path, int | None]:
                 return work, lock
             if lock is not None:
                 os.close(lock)
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A work directory among the system's temporary files.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    folder, lock = make_work_directory(Path(tempfile.gettempdir()))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
 
 
 def _locked(directory: Path) -> int | None:

@@ -172,7 +172,10 @@ def test_a_batch_that_is_killed_takes_its_jobs_along(shop: Workshop) -> None:
     (shop.folder / "quant.cfg").write_text(ini(config), encoding="utf-8")
     line = [sys.executable, "-m", "converter_lite", "batch", "model.onnx", "--configFile=quant.cfg"]
     line += ["--outputDir=results", "--set=saveType=ONNX"]
-    with subprocess.Popen(line, stdout=subprocess.DEVNULL, env=environment()) as process:
+    temporary = shop.folder / "temporary"
+    temporary.mkdir()
+    told = {**environment(), "TMPDIR": str(temporary)}
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, env=told) as process:
         while not hidden(shop):
             assert process.poll() is None
             time.sleep(0.01)
@@ -185,6 +188,10 @@ def test_a_batch_that_is_killed_takes_its_jobs_along(shop: Workshop) -> None:
     assert not is_running(job)
     assert results(shop) == {}
     assert hidden(shop) == []
+    assert len(list(temporary.iterdir())) == 1
+    without = [argument for argument in line if "configFile" not in argument]
+    assert subprocess.run(without, stdout=subprocess.DEVNULL, env=told, check=False).returncode == 0
+    assert list(temporary.iterdir()) == [], "what a killed batch left is removed by the next one"
 
 
 def is_running(pid: int) -> bool:
