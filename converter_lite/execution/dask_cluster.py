@@ -21,6 +21,8 @@ from converter_lite.errors import ClusterError, ConverterError, UsageError
 from converter_lite.execution.environment import Environment, environment
 from converter_lite.execution.executor import Result, Task, Work
 from converter_lite.system.extras import require
+from converter_lite.system.interruptions import started_without_ctrl_c
+from converter_lite.system.work_directory import temporary_folder
 
 PACKAGES = ("dask", "distributed")
 """Packages of the extra."""
@@ -283,22 +285,28 @@ async def _stop(key: str, dask_worker: Any) -> None:
 
 @contextlib.contextmanager
 def _own_cluster(workers: int, where: str) -> Iterator[Any]:
+    import dask
     from distributed import LocalCluster
     from distributed.gc import disable_gc_diagnosis
 
-    try:
-        cluster = LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            memory_limit=0,  # as a run without a cluster: the system decides
-            dashboard_address=None,
-            silence_logs=logging.CRITICAL,
-            preload=["converter_lite.execution.own_worker"],
-        )
-    except (OSError, RuntimeError, asyncio.TimeoutError) as error:
-        raise ClusterError(f"workers on this machine cannot be started: {error}", where=where) from error
-    disable_gc_diagnosis(force=True)  # it only logs, and a Ctrl-C that comes while it does is lost
-    with cluster:
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = str(stack.enter_context(temporary_folder()))
+            stack.enter_context(dask.config.set({"temporary-directory": folder}))  # of the scheduler
+            with started_without_ctrl_c():
+                cluster = LocalCluster(
+                    n_workers=workers,
+                    threads_per_worker=1,
+                    memory_limit=0,  # as a run without a cluster: the system decides
+                    dashboard_address=None,
+                    silence_logs=logging.CRITICAL,
+                    preload=["converter_lite.execution.own_worker"],
+                    local_directory=folder,
+                )
+                stack.enter_context(cluster)
+        except (OSError, RuntimeError, asyncio.TimeoutError) as error:
+            raise ClusterError(f"workers on this machine cannot be started: {error}", where=where) from error
+        disable_gc_diagnosis(force=True)  # it only logs, and a Ctrl-C that comes while it does is lost
         yield cluster
 
 

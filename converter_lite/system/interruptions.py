@@ -43,6 +43,28 @@ def interruptions_wait() -> Iterator[None]:
         kept[signal.Signals(number)](number, frame)
 
 
+@contextlib.contextmanager
+def started_without_ctrl_c() -> Iterator[None]:
+    """Start processes that Ctrl-C never reaches, from their first moment on; one that comes meanwhile is handled at the end.
+
+    A terminal sends it to all processes of a run; those that still import what they need would each print a traceback.
+
+    Raises:
+        KeyboardInterrupt: At the end.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # with the first process it would let the signal through again (before Python 3.13)
+    kept = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # processes and threads inherit it
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, kept)
+
+
 def _handlers() -> dict[signal.Signals, Any]:
     """Handlers that Python set; none outside the main thread, to which they belong."""
     if threading.current_thread() is not threading.main_thread():

@@ -291,6 +291,13 @@ def test_no_callback_of_the_garbage_collector_can_swallow_ctrl_c() -> None:
     assert not [name for name in names if name.startswith("distributed")]
 
 
+def test_workers_leave_nothing_among_the_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with open_executor("dask", workers=1):
+        assert [path.name[:16] for path in tmp_path.iterdir()] == [".converter_lite_"]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_ctrl_c_ends_the_jobs_and_the_workers_that_were_started_for_them(workshop: Workshop) -> None:
     (workshop.folder / "quant.cfg").write_text(ini(FULL))
     (workshop.folder / "jobs.toml").write_text(JOBS.replace("1.0", "0.5"))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from converter_lite.system.interruptions import interruptions_come_too_late, interruptions_wait
+from converter_lite.system.interruptions import interruptions_come_too_late, interruptions_wait, started_without_ctrl_c
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="signals are a matter of POSIX systems")
 
@@ -69,3 +71,13 @@ def test_an_interruption_that_comes_too_late_is_dropped() -> None:
     with interruptions_come_too_late():
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_what_is_started_without_ctrl_c_never_gets_it_and_the_caller_gets_it_at_the_end() -> None:
+    line = [sys.executable, "-c", "import signal; print(signal.SIGINT in signal.pthread_sigmask(0, ()))"]
+    said = ""
+    with pytest.raises(KeyboardInterrupt), started_without_ctrl_c():
+        signal.raise_signal(signal.SIGINT)
+        said = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+    assert said == "True\n"
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
