@@ -164,7 +164,7 @@ class _Command(GroupedHelp):
 @option("outputDataType", "Element type of the outputs.", "DEFAULT", choices=OUTPUT_TYPES)
 @option("outputDataFormat", "Layout of 4-D outputs; without it that of the model.", choices=LAYOUTS)
 @option("fp16", "on: store float constants as float16.", "off", choices=("on", "off"))
-@option("optimize", "Graph optimization.", "general", choices=OPTIMIZE)
+@option("optimize", "Graph optimization; the device levels do what general does.", "general", choices=OPTIMIZE)
 @option(
     "saveType",
     "Output formats, with commas between them.",

@@ -329,6 +329,7 @@ class _Conversion:
     def _report_graph(self, prepared: Prepared, *, said: list[OptimizeResult]) -> None:
         done = prepared.done
         level = self.request.optimize
+        level += "" if level in ("none", "general") else ": for every device the rules of general"
         if (done.nodes_before, done.nodes_after) not in [(other.nodes_before, other.nodes_after) for other in said]:
             self.log.info(f"nodes: {done.nodes_before} read, {done.nodes_after} after optimization ({level})")
         for note in prepared.notes:

@@ -18,6 +18,12 @@ def result(workshop: Workshop, name: str = "result.json") -> Any:
     return json.loads((workshop.folder / name).read_text(encoding="utf-8"))
 
 
+@pytest.mark.parametrize("level", ["gpu_oriented", "ascend_oriented:Ascend310"])
+def test_a_level_for_devices_says_that_it_does_what_the_usual_one_does(workshop: Workshop, level: str) -> None:
+    out = workshop.succeed(f"--optimize={level}").out.splitlines()
+    assert out[0].endswith(f"after optimization ({level.partition(':')[0]}: for every device the rules of general)")
+
+
 def test_a_float_conversion_says_what_it_did(workshop: Workshop) -> None:
     out = workshop.succeed().out.splitlines()
     assert out[0] == "nodes: 5 read, 5 after optimization (general)"
