@@ -22,7 +22,7 @@ from converter_lite.learning.readback import learned
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
 REPAIRED_EVERY = 8
-"""Passes in training after which weights are brought back onto their grids."""
+"""Changes of the weights after which they are brought back onto their grids."""
 
 INTEGER_RATE, ZERO_RATE, BIAS_RATE = 5.0, 20.0, 2.0
 """Multiples of the learning rate for unrounded integers and zero points, which count steps of a grid, and for biases, which are
@@ -42,15 +42,22 @@ class QuantAware(Network):
     def __init__(self, quantized: QuantizedModel) -> None:
         super().__init__(quantized.model, quantized)
         self.origin: object = None
-        self._passes = 0
+        self.register_buffer("_changes", torch.zeros((), dtype=torch.int64))
+        self._seen = self._state_of_weights()
 
     def forward(self, *inputs: Tensor) -> Tensor | tuple[Tensor, ...]:
         """The outputs for inputs in the order of :attr:`inputs`, as a device with this plan computes them."""
-        if self.training:
-            self._passes += 1
-            if self._passes % REPAIRED_EVERY == 0:
+        if self.training and self._state_of_weights() != self._seen:
+            # Only here: the gradients of passes since the last change, which read the weights again, may still be wanted.
+            self._changes += 1
+            if self._changes % REPAIRED_EVERY == 0:
                 self.keep_within()
+            self._seen = self._state_of_weights()
         return super().forward(*inputs)
+
+    def _state_of_weights(self) -> int:
+        """Another number after each step of an optimizer, or after a state was loaded."""
+        return sum(grid.steps._version for grid in self.weights.values())
 
     def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
         """The parameters for an optimizer such as Adam, each kind with a rate that suits its unit.

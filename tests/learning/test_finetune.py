@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -44,9 +45,13 @@ normalize_std=[127.5, 127.5, 127.5]
 """
 
 
-def network() -> ir.Model:
+WITHOUT_SOFTMAX = NETWORK.replace("e = Gemm", "y = Gemm").replace("y = Softmax(e)", "")
+
+
+def network(text: str = NETWORK, **more: Any) -> ir.Model:
     shapes = {"w1": (6, 3, 3, 3), "b1": (6,), "w2": (2, 6), "b2": (2,)}
-    return build(NETWORK, **{name: normal(*shape, seed=i) * 0.3 for i, (name, shape) in enumerate(shapes.items())})
+    constants = {name: normal(*shape, seed=i) * 0.3 for i, (name, shape) in enumerate(shapes.items())}
+    return build(text, **{**constants, **more})
 
 
 @pytest.fixture
@@ -136,7 +141,11 @@ def test_the_command_trains_and_a_resumed_run_gives_the_same_bytes(
     assert text.count(", validation ") == 4
     expected = (folder / "out.onnx").read_bytes()
     (folder / "out.onnx").unlink()
+    assert resumed(folder, monkeypatch) == expected
 
+
+def resumed(folder: Path, monkeypatch: pytest.MonkeyPatch, **flags: str) -> bytes:
+    """The file of a run that was interrupted after two epochs and went on."""
     from converter_lite.learning.finetune import _Lesson
 
     usual = _Lesson._epoch
@@ -149,12 +158,42 @@ def test_the_command_trains_and_a_resumed_run_gives_the_same_bytes(
     state = str(folder / "state.pt")
     with monkeypatch.context() as patched:
         patched.setattr(_Lesson, "_epoch", interrupted)
-        status, text = finetuned(folder, checkpoint=state)
-    assert status == 130 and f"{state} holds epoch 2; --resume goes on from there" in text
+        status, text = finetuned(folder, checkpoint=state, **flags)
+    assert status == 130, text
+    assert f"{state} holds epoch 2; --resume goes on from there" in text
     assert not list(folder.glob("out*"))
-    status, text = finetuned(folder, "--resume", checkpoint=state)
+    status, text = finetuned(folder, "--resume", checkpoint=state, **flags)
     assert status == 0 and "going on after epoch 2" in text, text
-    assert (folder / "out.onnx").read_bytes() == expected
+    return (folder / "out.onnx").read_bytes()
+
+
+def test_a_run_resumed_between_two_repairs_gives_the_same_bytes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights leave their grids and are brought back after every eighth step; an epoch has six."""
+    ir.save(network(WITHOUT_SOFTMAX), folder / "model.onnx")
+    flags = {"batchSize": "3", "learningRate": "0.02", "epochs": "12"}
+    assert finetuned(folder, **flags)[0] == 0
+    expected = (folder / "out.onnx").read_bytes()
+    (folder / "out.onnx").unlink()
+    assert resumed(folder, monkeypatch, **flags) == expected
+
+
+def test_pictures_that_pass_one_at_a_time_are_one_step(folder: Path) -> None:
+    text = WITHOUT_SOFTMAX.replace("[n,", "[1,").replace("d = Flatten(c)", "d = Reshape(c, s)")
+    ir.save(network(text, s=np.array([1, 6])), folder / "model.onnx")
+    status, said = finetuned(folder)
+    assert status == 0 and "CONVERT RESULT SUCCESS" in said, said
+
+
+def test_any_number_of_passes_leads_to_a_gradient(folder: Path) -> None:
+    module = aware(folder)
+    x = torch.from_numpy(normal(2, 3, 8, 8))
+    optimizer = torch.optim.Adam(module.parameter_groups(0.003))
+    for _ in range(9):
+        loss = (module(x) - module(x.flip(3)) + module(x.flip(2))).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert int(module.state_dict()["_changes"]) == 8
 
 
 def test_an_interruption_before_an_epoch_is_kept_promises_no_checkpoint(
