@@ -105,7 +105,10 @@ class Optimizer:
         self._adam = torch.optim.Adam(settings, betas=(0.9, 0.99))
 
     def step(self, loss: Callable[[], Iterable[Tensor]]) -> float:
-        """One step down the mean of some losses, computed one after another; their mean."""
+        """One step down the mean of some losses, computed one after another; their mean.
+
+        Nothing moves where a loss or a gradient is not finite.
+        """
         done = self._taken / self._total
         warm = min(done / WARM_SHARE + 0.1, 1.0)
         share = warm * (COLD_RATE + (1 - COLD_RATE) * 0.5 * (1 + math.cos(math.pi * min(done, 1.0))))
@@ -116,7 +119,8 @@ class Optimizer:
         for part in loss():
             part.backward()
             values.append(float(part.detach()))
-        if all(math.isfinite(value) for value in values):
+        gradients = [p.grad for group in self._adam.param_groups for p in group["params"] if p.grad is not None]
+        if all(map(math.isfinite, values)) and all(bool(found.isfinite().all()) for found in gradients):
             self._adam.step()
         self._taken += 1
         return sum(values) / max(len(values), 1)

@@ -157,6 +157,31 @@ def test_gradients_of_soft_integers_are_those_of_their_formula() -> None:
     assert 0 < int((share.grad == 0).sum()) < share.numel()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "y = Sqrt(a)",
+        "y = Pow(a, half)",
+        "b = ReduceL2<axes=[1],keepdims=1>(x) c = Max(b, half) y = Div(x, c)",
+        "y = LpNormalization(x)",
+        "y = LpNormalization<p=1>(x)",
+    ],
+)
+def test_gradients_are_finite_where_a_vector_is_zero(text: str) -> None:
+    """Elsewhere they are those of differences."""
+    model = build(f"g (float[2,4] x) => (float[2,4] y) {{ a = Mul(x, x) {text} }}", half=np.float32(0.5))
+    network = Network(model)
+    x = torch.tensor([[0.0, 0.0, 0.0, 0.0], [1.0, -2.0, 3.0, 4.0]], requires_grad=True)
+    (network(x) * torch.tensor([1.0, 2.0, 3.0, 5.0])).sum().backward()
+    assert x.grad is not None and bool(x.grad.isfinite().all())
+    for place in range(4):
+        ends = [x.detach().clone() for _ in range(2)]
+        for end, sign in zip(ends, (1, -1), strict=True):
+            end[1, place] += sign * 1e-2
+        sums = [computed(network, {"x": end.numpy()})["y"][1] @ np.array([1, 2, 3, 5], np.float32) for end in ends]
+        np.testing.assert_allclose(float(x.grad[1, place]), (sums[0] - sums[1]) / 2e-2, rtol=0, atol=2e-3)
+
+
 def test_nothing_learnt_is_read_back_as_it_was() -> None:
     quantized = full(network())
     found = learned(Network(quantized.model, quantized))

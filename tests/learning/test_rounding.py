@@ -14,12 +14,16 @@ import pytest
 
 pytest.importorskip("torch", reason="tests/runtimes/test_learning.py runs these where PyTorch is")
 
+import torch
+
 from converter_lite.config import config_from_mapping
 from converter_lite.errors import ModelError
 from converter_lite.learning import pace, rounding
 from converter_lite.learning.blocks import blocks_of
 from converter_lite.learning.judge import Judge
+from converter_lite.learning.network import Network
 from converter_lite.learning.rounding import learn_rounding
+from converter_lite.learning.training import Optimizer
 from converter_lite.log import DETAILED, Log
 from converter_lite.pipeline.convert import run
 from converter_lite.pipeline.request import ConvertRequest
@@ -39,14 +43,14 @@ NETWORK = """g (float[n,3,16,16] x) => (float[n,5] y) {
     p = GlobalAveragePool(i) q = Flatten(p) y = Gemm<transB=1>(q, w5, b5) }"""
 
 
-def network() -> ir.Model:
+def network(text: str = NETWORK, **more: Any) -> ir.Model:
     shapes = {"w1": (24, 3, 3, 3), "w2": (24, 1, 3, 3), "w3": (24, 24, 1, 1), "w4": (24, 24, 3, 3), "w5": (5, 24)}
     constants: dict[str, Any] = {
         name: normal(*shape, seed=i) / np.float32(np.sqrt(np.prod(shape[1:])))
         for i, (name, shape) in enumerate(shapes.items())
     }
     constants |= {f"b{i}": normal(size, seed=i) / 4 for i, size in enumerate((24, 24, 24, 24, 5), 1)}
-    return build(NETWORK, **constants)
+    return build(text, **{**constants, **more})
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +73,28 @@ def test_what_is_learnt_is_nearer_to_the_float_network_on_other_samples() -> Non
     after = learn_rounding([before], network(), samples(20), Learning(seconds=2), RunContext())
     scorer = Scorer(network(), samples(16, start=1000), RunContext())
     assert scorer(written(after)).noise < 0.95 * scorer(written(before)).noise
+
+
+def test_a_channel_without_deviation_does_not_end_learning() -> None:
+    """The slope of a square root is infinite at 0: the gradient of what it reads would be NaN."""
+    text = NETWORK.replace("p = GlobalAveragePool(i)", "s = Mul(i, i) m = GlobalAveragePool(s) p = Sqrt(m)")
+    model = network(text, b4=np.where(np.arange(24) == 0, np.float32(-50), normal(24, seed=4) / 4))
+    before = full(model, samples=samples(20))
+    after = learn_rounding([before], model, samples(20), Learning(seconds=2), RunContext())
+    scorer = Scorer(model, samples(16, start=1000), RunContext())
+    assert scorer(written(after)).noise < 0.5 * scorer(written(before)).noise
+
+
+def test_nothing_moves_by_a_gradient_that_is_not_finite() -> None:
+    student = Network(of_three_bits().model, of_three_bits())
+    before = {name: value.clone() for name, value in student.state_dict().items()}
+    optimizer = Optimizer(student, 2, {})
+    bias = student.biases["b1"]
+    optimizer.step(lambda: [(bias * torch.tensor(0.0)).sqrt().sum()])
+    assert bias.grad is not None and not bias.grad.isfinite().all()
+    assert all(torch.equal(value, before[name]) for name, value in student.state_dict().items())
+    optimizer.step(lambda: [bias.square().sum()])
+    assert not torch.equal(bias, before[next(n for n, p in student.named_parameters() if p is bias)])
 
 
 def test_the_seed_decides_what_is_learnt() -> None:

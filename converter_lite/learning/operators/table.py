@@ -114,7 +114,18 @@ def _local_response(node: ir.Node, inputs: Inputs) -> Tensor:
 def _lp_norm(node: ir.Node, inputs: Inputs) -> Tensor:
     x, axis = inputs[0], g.int_attribute(node, "axis", -1)
     length = torch.linalg.vector_norm(x, g.int_attribute(node, "p", 2), axis, keepdim=True)
-    return torch.where(length == 0, torch.zeros_like(x), x / length)
+    return x / torch.where(length == 0, 1.0, length)
+
+
+def _root(x: Tensor) -> Tensor:
+    """The square root, whose slope at 0 counts as 0: an infinite one would make gradients in front of it NaN."""
+    is_zero = x == 0
+    return torch.where(is_zero, 0.0, torch.where(is_zero, 1.0, x).sqrt())
+
+
+def _power(x: Tensor, exponent: Tensor) -> Tensor:
+    is_steep = (x == 0) & (exponent > 0) & (exponent < 1)
+    return torch.where(is_steep, 0, torch.pow(torch.where(is_steep, 1, x), exponent).to(x.dtype))
 
 
 def _hard_sigmoid(node: ir.Node, inputs: Inputs) -> Tensor:
@@ -277,12 +288,12 @@ OPERATORS: Mapping[str, Operator] = {
     "Or": _plain(torch.logical_or),
     "PRelu": _plain(lambda x, slope: torch.where(x < 0, x * slope, x)),
     "Pad": shaping.pad,
-    "Pow": _plain(lambda x, exponent: torch.pow(x, exponent).to(x.dtype)),
+    "Pow": _plain(_power),
     "RNN": recurrent.recurrent("RNN"),
     "Range": _plain(_range),
     "Reciprocal": _plain(torch.reciprocal),
     "ReduceL1": _reduce(lambda x, axes, keeps: _sum(x.abs(), axes, keeps)),
-    "ReduceL2": _reduce(lambda x, axes, keeps: _sum(x.square(), axes, keeps).sqrt()),
+    "ReduceL2": _reduce(lambda x, axes, keeps: _root(_sum(x.square(), axes, keeps))),
     "ReduceLogSum": _reduce(lambda x, axes, keeps: _sum(x, axes, keeps).log()),
     "ReduceLogSumExp": _reduce(_log_sum_exp),
     "ReduceMax": _reduce(_extreme(torch.amax, -torch.inf)),
@@ -312,7 +323,7 @@ OPERATORS: Mapping[str, Operator] = {
     "Softsign": _plain(F.softsign),
     "SpaceToDepth": shaping.space_to_depth,
     "Split": shaping.split,
-    "Sqrt": _plain(torch.sqrt),
+    "Sqrt": _plain(_root),
     "Squeeze": shaping.squeeze,
     "Sub": _plain(torch.sub),
     "Sum": _folded(torch.add),
