@@ -11,22 +11,25 @@ import hashlib
 import json
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import torch
 from torch import Tensor
 
+from converter_lite import graph as g
 from converter_lite.errors import DataError
 from converter_lite.learning.grids import ActivationGrid, WeightGrid
 from converter_lite.learning.network import Network
 from converter_lite.learning.readback import learned
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.targets.operands import bias_of, weight_of
 
 REPAIRED_EVERY = 8
 """Changes of the weights after which they are brought back onto their grids."""
 
 INTEGER_RATE, ZERO_RATE, BIAS_RATE = 5.0, 20.0, 2.0
 """Multiples of the learning rate for unrounded integers and zero points, which count steps of a grid, and for biases, which are
-counted in their own root mean square."""
+counted in their own root mean square, or where they are all zero in that of what their layer makes of inputs around 1."""
 
 
 class QuantAware(Network):
@@ -55,6 +58,15 @@ class QuantAware(Network):
             self._seen = self._state_of_weights()
         return super().forward(*inputs)
 
+    def _size(self, name: str, bias: Tensor) -> float:
+        """What a bias is counted in."""
+        own = float(bias.detach().square().mean().sqrt())
+        if own > 0 or self.quantized is None:
+            return own
+        nodes = [node for node in self.quantized.model.graph if (v := bias_of(node)) is not None and v.name == name]
+        weights = [array for node in nodes if (array := g.constant(weight_of(node))) is not None]
+        return max((float(np.sqrt(np.square(array).sum() / bias.numel())) for array in weights), default=1.0)
+
     def _state_of_weights(self) -> int:
         """Another number after each step of an optimizer, or after a state was loaded."""
         return sum(grid.steps._version for grid in self.weights.values())
@@ -70,10 +82,7 @@ class QuantAware(Network):
             ([grid.growth for grid in grids], rate),
             ([grid.steps for grid in grids if isinstance(grid, WeightGrid)], rate * INTEGER_RATE),
             ([grid.zero for grid in grids if isinstance(grid, ActivationGrid)], rate * ZERO_RATE),
-            *(
-                ([bias], rate * BIAS_RATE * float(bias.detach().square().mean().sqrt()))
-                for bias in self.biases.values()
-            ),
+            *(([bias], rate * BIAS_RATE * self._size(name, bias)) for name, bias in self.biases.items()),
         )
         groups = [{"params": [part for part in parts if part.requires_grad], "lr": own} for parts, own in kinds]
         return [group for group in groups if group["params"]]

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 import converter_lite
 from converter_lite.cli import finetune as command
 from converter_lite.errors import ConverterError, DataError, ModelError, UsageError
-from converter_lite.learning.aware import augmented
+from converter_lite.learning.aware import QuantAware, augmented
 from converter_lite.learning.finetune import Training, finetune, read_checkpoint
 from converter_lite.log import Log
 from converter_lite.quantization.plan import QuantizedModel
@@ -96,6 +96,18 @@ def test_a_loop_of_ones_own_trains_a_module_that_is_written(folder: Path) -> Non
     result = converter_lite.convert(module, folder / "out")
     np.testing.assert_allclose(run(folder / "out.onnx", {"x": x.numpy()})["y"], expected, rtol=0, atol=2 * step)
     assert result.artefacts[0].accuracy[0].name == "y"
+
+
+def test_biases_of_zero_learn() -> None:
+    module = QuantAware(full(network(b1=np.zeros(6, np.float32))))
+    groups = module.parameter_groups(0.003)
+    rate = next(group["lr"] for group in groups if group["params"][0] is module.biases["b1"])
+    weight = (normal(6, 3, 3, 3, seed=0) * 0.3).astype(np.float64)
+    assert rate == pytest.approx(0.003 * 2 * np.sqrt((weight**2).sum((1, 2, 3)).mean()))
+    optimizer = torch.optim.Adam(groups)
+    module(torch.from_numpy(normal(8, 3, 8, 8)))[:, 0].sum().backward()
+    optimizer.step()
+    assert bool((module.biases["b1"] != 0).any())
 
 
 def test_a_module_of_other_data_is_not_written(folder: Path) -> None:
