@@ -63,6 +63,10 @@ MORE: dict[str, dict[str, ArrayLike]] = {
         "none": np.zeros(0, np.float32),
         "scales": np.array([1, 1, 2, 3], np.float32),
     },
+    'y = Resize<mode="nearest">(x, none, scales)': {
+        "none": np.zeros(0, np.float32),
+        "scales": np.array([1, 1, 5 / 6, 3 / 7], np.float32),
+    },
     "y = DepthToSpace<blocksize=2>(x)": {},
     "y = LayerNormalization(x, scale, bias)": {"scale": normal(7), "bias": normal(7, seed=2)},
     "shape = Shape(x) y = Expand(small, shape)": {"small": normal(1, 7)},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 import torch
 from torch import Tensor
@@ -59,7 +60,8 @@ def _target(node: ir.Node, inputs: Inputs) -> tuple[list[int], list[float]]:
             target[axis], factors[axis] = size, size / shape[axis]
     elif scales is not None:
         for axis, scale in zip(axes, scales.reshape(-1).tolist(), strict=True):
-            target[axis], factors[axis] = int(shape[axis] * scale), scale
+            # Multiplied as onnxruntime does: 6 times float32(5 / 6) is 5 there.
+            target[axis], factors[axis] = int(np.float32(shape[axis]) * np.float32(scale)), scale
     return target, factors
 
 
