@@ -59,6 +59,13 @@ MORE: dict[str, dict[str, ArrayLike]] = {
         "scales": np.array([1, 1, 0.6, 1.7], np.float32),
     },
     "y = Slice(x, starts, ends, axes, steps)": {"starts": [-1], "ends": [-100], "axes": [2], "steps": [-2]},
+    "none = Slice(x, starts, ends, axes, steps) y = Concat<axis=2>(x, none)": {
+        "starts": [0],
+        "ends": [-100],
+        "axes": [2],
+        "steps": [1],
+    },
+    'y = Pad<mode="reflect">(x, sizes)': {"sizes": [0] * 8},
     'y = Resize<mode="linear">(x, none, scales)': {
         "none": np.zeros(0, np.float32),
         "scales": np.array([1, 1, 2, 3], np.float32),

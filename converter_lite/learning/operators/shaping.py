@@ -51,7 +51,7 @@ def slice_of(node: ir.Node, inputs: Inputs) -> Tensor:
     starts, ends = integers(inputs, 1) or (), integers(inputs, 2) or ()
     axes, steps = integers(inputs, 3) or range(len(starts)), integers(inputs, 4) or (1,) * len(starts)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        chosen = range(x.shape[axis])[slice(start, None if end < -x.shape[axis] else end, step)]
+        chosen = range(x.shape[axis])[slice(start, None if step < 0 and end < -x.shape[axis] else end, step)]
         if step > 0:
             x = x[(slice(None),) * (axis % x.dim()) + (slice(chosen.start, chosen.stop, step),)]
         else:
@@ -80,6 +80,8 @@ def pad(node: ir.Node, inputs: Inputs) -> Tensor:
     ends = dict(zip((axis % x.dim() for axis in axes), zip(sizes, sizes[len(axes) :], strict=False), strict=True))
     both = [size for axis in reversed(range(x.dim())) for size in ends.get(axis, (0, 0))]
     value = given(inputs, 2)
+    if not any(both):
+        return x
     if mode == "constant":
         return F.pad(x, both, value=0.0 if value is None else float(value))
     if any(size < 0 for size in sizes):
