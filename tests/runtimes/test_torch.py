@@ -102,6 +102,8 @@ def test_a_pickled_network_is_read_if_the_user_trusts_it(made: Path) -> None:
     assert [node.op_type for node in model.graph] == ["Gemm"]
     with pytest.raises(ModelError, match="weights or other data"):
         read("PYTORCH", made / "state.pth", unsafe=True)
+    with pytest.raises(ModelError, match=r"it changes its buffers when it is called \(seen\)"):
+        read("PYTORCH", made / "counter.pth", {"x": (2,)}, unsafe=True)
 
 
 def test_what_a_script_does_not_say_is_asked_for(made: Path) -> None:

@@ -196,6 +196,7 @@ def refused(folder):
     torch.jit.script(Writes(str(mark))).save(str(folder / "writes.pt"))
     torch.save(nn.Linear(2, 3).state_dict(), folder / "state.pth")
     torch.save(nn.Linear(2, 3), folder / "network.pt")
+    torch.save(torch.fx.symbolic_trace(Counter()), folder / "counter.pth")
     torch.save({"bomb": Bomb(str(mark))}, folder / "bomb.pt")
     (folder / "old.pt").write_bytes(pickle.dumps(Bomb(str(mark))))
     good = folder / "good.pt2"

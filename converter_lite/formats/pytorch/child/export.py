@@ -52,6 +52,23 @@ def export(
     return Answer(notes=list(notes))
 
 
+def refuse_changes(program: Any) -> None:
+    """Refuse a program that keeps something between its calls: the file would compute the first one again and again.
+
+    Args:
+        program: An ExportedProgram.
+
+    Raises:
+        Refusal: It changes its buffers.
+    """
+    changed = sorted(program.run_decompositions({}).graph_signature.buffers_to_mutate.values())
+    if changed:
+        raise Refusal(
+            f"it changes its buffers when it is called ({', '.join(changed[:4])})",
+            "call eval() before torch.export.export, or give the state as inputs and outputs",
+        )
+
+
 def _bytes(model: Any) -> int:
     return sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value is not None)
 

@@ -11,7 +11,7 @@ import torch
 from torch._decomp import get_decompositions
 
 from converter_lite.formats.child import Answer, Refusal, Request, Shape, check_shapes
-from converter_lite.formats.pytorch.child.export import export
+from converter_lite.formats.pytorch.child.export import export, refuse_changes
 
 QUANTIZATION = "torch.ao.quantization.fx._decomposed"
 """The module that tells PyTorch about the operators of quantized programs, ``quantized_decomposed``."""
@@ -35,13 +35,7 @@ def answer(path: Path, request: Request, folder: Path) -> Answer:
             "start from the float program; quant_type=DYNAMIC_QUANT quantizes at run time here",
         )
     check_shapes(_shapes(program), request.shapes)
-    functional = program.run_decompositions({})
-    changed = sorted(functional.graph_signature.buffers_to_mutate.values())
-    if changed:
-        raise Refusal(
-            f"it changes its buffers when it is called ({', '.join(changed[:4])})",
-            "call eval() before torch.export.export, or give the state as inputs and outputs",
-        )
+    refuse_changes(program)
     return export(_with_steps(program), folder)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from converter_lite.formats.child import Answer, Refusal, Request, WrongUsage, check_shapes
-from converter_lite.formats.pytorch.child.export import export
+from converter_lite.formats.pytorch.child.export import export, refuse_changes
 from converter_lite.formats.pytorch.child.samples import first_that_runs
 
 
@@ -17,7 +17,7 @@ def answer(path: Path, request: Request, folder: Path) -> Answer:
     """Convert a pickled network; this runs its code.
 
     Raises:
-        Refusal: The file holds something else.
+        Refusal: The file holds something else, or a network that changes its buffers.
     """
     loaded = torch.load(str(path), map_location="cpu", weights_only=False)
     if not isinstance(loaded, torch.nn.Module):
@@ -36,6 +36,7 @@ def answer(path: Path, request: Request, folder: Path) -> Answer:
         )
     samples, notes = first_that_runs(lambda values: network(*values), {name: request.shapes[name] for name in given})
     program = torch.export.export(network, tuple(samples), strict=False)
+    refuse_changes(program)
     return export(program, folder, inputs=given, notes=notes)
 
 
