@@ -41,6 +41,9 @@ from converter_lite.targets.operands import bias_of, is_depthwise, weight_of
 HOMOGENEOUS = ("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
 """Operators that a positive factor per channel passes through."""
 
+AVERAGING = ("AveragePool", "GlobalAveragePool")
+"""Those behind which the largest value does not tell whether a Clip in front of them has cut anything."""
+
 SWEEPS = 30
 """Most sweeps over all pairs; chains of a few layers settle in about ten."""
 
@@ -100,18 +103,22 @@ class Pair:
         behind: Layers that read it.
         tensor: The tensor they read.
         bound: Upper bound of a Clip in between, infinite without one.
+        bounded: What that Clip gives: the tensor, or what is averaged behind it.
         is_depthwise: Whether all layers behind are depthwise.
         magnitude: Largest absolute value per channel, real units, of the scaled tensor.
         original: The same before any scaling.
+        reached: The same of what the bound holds for.
     """
 
     before: ir.Node
     behind: list[ir.Node]
     tensor: ir.Value
-    bound: float = float("inf")
-    is_depthwise: bool = False
+    bound: float
+    bounded: ir.Value
+    is_depthwise: bool
     magnitude: Vector = field(default_factory=lambda: np.zeros(0))
     original: Vector = field(default_factory=lambda: np.zeros(0))
+    reached: Vector = field(default_factory=lambda: np.zeros(0))
 
 
 def equalize(
@@ -139,10 +146,15 @@ def equalize(
     pairs = find_pairs(model)
     if not pairs:
         return {}
-    seen = channel_magnitudes(model, [p.tensor.name or "" for p in pairs], feeds, context, samples=samples)
+    names = list(dict.fromkeys(str(value.name) for pair in pairs for value in (pair.tensor, pair.bounded)))
+    seen = channel_magnitudes(model, names, feeds, context, samples=samples)
     total: dict[str, Vector] = {}
     for pair in pairs:
-        pair.original = pair.magnitude = _expected(seen[pair.tensor.name or ""], pair.bound, symmetric=grids.symmetric)
+        pair.original, pair.reached = (
+            _expected(seen[str(value.name)], pair.bound, symmetric=grids.symmetric)
+            for value in (pair.tensor, pair.bounded)
+        )
+        pair.magnitude = pair.original
     pairs = [pair for pair in pairs if np.all(np.isfinite(pair.magnitude))]  # calibration reports the others by name
     sides = _sides(pairs)
     for _ in range(SWEEPS):
@@ -199,12 +211,13 @@ def find_pairs(model: ir.Model) -> list[Pair]:
 
 def _follow(node: ir.Node) -> Pair | None:
     tensor, bound = node.outputs[0], float("inf")
+    bounded: ir.Value | None = None
     while True:
         if tensor.is_graph_output() or not tensor.uses():
             return None
         readers = [reader for reader, _ in tensor.uses()]
         if all(_takes_factor(reader, position) for reader, position in tensor.uses()):
-            return Pair(node, readers, tensor, bound, all(map(is_depthwise, readers)))
+            return Pair(node, readers, tensor, bound, bounded or tensor, all(map(is_depthwise, readers)))
         if len(readers) != 1:
             return None
         reader = readers[0]
@@ -215,6 +228,8 @@ def _follow(node: ir.Node) -> Pair | None:
             bound = bounds[1]
         elif reader.op_type not in HOMOGENEOUS and not flattens_pixels(reader):
             return None
+        elif reader.op_type in AVERAGING and bound != float("inf"):
+            bounded = bounded or tensor
         tensor = reader.outputs[0]
 
 
@@ -261,10 +276,10 @@ def _used_magnitude(weight: Vector, activation: Vector) -> Vector:
 
 def _within_bound(factor: Vector, activation: Vector, pair: Pair) -> Vector:
     """Rule 4. The bound does not move: factors are relative to the original tensor."""
-    clipped = pair.original >= pair.bound * (1 - 1e-6)
+    clipped = pair.reached >= pair.bound * (1 - 1e-6)
     done = pair.original / np.maximum(pair.magnitude, 1e-30)
     done = np.where(pair.magnitude > 0, done, 1.0)
-    lowest = np.where(clipped, 1.0, np.maximum(pair.original / pair.bound, 1 / LARGEST_FACTOR))
+    lowest = np.where(clipped, 1.0, np.maximum(pair.reached / pair.bound, 1 / LARGEST_FACTOR))
     return np.clip(factor * done, lowest, 1.0) / done
 
 
