@@ -112,7 +112,7 @@ def projected(folder):
 
 
 class Scripted(nn.Module):
-    """Code with a loop, a branch on a number, a dictionary, and an optional input."""
+    """Code with a loop, a branch on a number, a dictionary with the name of an input, and an optional input."""
 
     def __init__(self):
         super().__init__()
@@ -126,14 +126,16 @@ class Scripted(nn.Module):
             x = torch.tanh(self.layer(x))
         if mask is not None:
             x = x * mask
-        return {"sum": x + self.words(ids).sum(1), "last": x.data * 2}
+        return {"sum": x + self.words(ids).sum(1), "last": x.data * 2, "x": x - 1}
 
 
 def scripted(folder):
     network = Scripted().eval()
     torch.jit.script(network).save(str(folder / "scripted.pt"))
     inputs = {"ids": torch.randint(0, 9, (2, 3)), "x": torch.randn(2, 4)}
-    record(folder / "scripted.pt", inputs, network(inputs["ids"], inputs["x"], 3))
+    found = network(inputs["ids"], inputs["x"], 3)
+    found["x_output"] = found.pop("x")  # an input has the name
+    record(folder / "scripted.pt", inputs, found)
 
 
 def traced(folder):

@@ -112,7 +112,7 @@ def answer(path: Path, archive: Archive, request: Request, folder: Path) -> Answ
         with _restored(kept):
             for slot, value in constants:
                 slot.set(value)
-            outputs = _names(script(*call.arguments(samples)))
+            outputs = _names(script(*call.arguments(samples)), [*call.names, *(slot.path for slot in state)])
         with _restored(kept):
             for slot, value in constants:
                 slot.set(value)
@@ -317,8 +317,8 @@ def _flat(found: Any) -> list[Any]:
     return [found]
 
 
-def _names(found: Any) -> list[str]:
-    """Keys of a dictionary, else numbers.
+def _names(found: Any, taken: Sequence[str]) -> list[str]:
+    """Keys of a dictionary, else numbers; a key that is the name of an input, too, ends with ``_output``.
 
     Raises:
         Refusal: A result is no tensor.
@@ -327,5 +327,5 @@ def _names(found: Any) -> list[str]:
     if not all(isinstance(value, torch.Tensor) for value in flat):
         raise Refusal("it gives something else than tensors", "save a network that gives tensors")
     if isinstance(found, dict) and len(found) == len(flat):
-        return [str(key) for key in found]
+        return [f"{key}_output" if key in taken else str(key) for key in found]
     return ["output"] if len(flat) == 1 else [f"output_{number}" for number in range(len(flat))]
