@@ -20,12 +20,14 @@ def failure_to_json(status: int, error: BaseException) -> dict[str, Any]:
 
 
 def may_replace(path: Path) -> bool:
-    """Whether a failure may be written where something is: over an earlier result, an empty file, or what is not a file.
+    """Whether a failure may be written where something is: over an earlier result, or an empty file, but not over a device.
 
     The path may be the very input for which it was refused.
     """
     try:
-        if not path.is_file() or not path.stat().st_size:
+        if not path.is_file():
+            return path.is_dir() or not path.exists()  # writing names a folder
+        if not path.stat().st_size:
             return True
         with path.open("rb") as stream:
             is_object = stream.read(1) == b"{"

@@ -18,6 +18,8 @@ from converter_lite.system.work_directory import WORK_PREFIX, make_work_director
 FILE_MODE = 0o644
 """Permissions of results, whatever permissions a temporary file has."""
 
+NO_STREAM = "a result cannot be a device, a pipe or an open stream: files appear whole, by renaming"
+
 
 class Transaction:
     """Files under construction. Until :meth:`commit` nothing exists at the destinations.
@@ -47,6 +49,9 @@ class Transaction:
     def _put_into_place(self) -> None:
         done: list[tuple[Path, Path | None]] = []
         try:
+            for _, destination in self._planned:
+                if is_stream(destination):
+                    raise OSError(errno.EINVAL, NO_STREAM, str(destination))
             for made, destination in self._planned:
                 made.chmod(FILE_MODE)
                 backup = self.work / f"replaced_{len(done)}" if destination.exists() else None
@@ -153,13 +158,22 @@ def refuse_overwrite(output: Path, inputs: Sequence[Path], *, also: Sequence[Pat
     """Refuse an output that is one of the input files, or one of the other outputs (``also``).
 
     Raises:
-        UsageError: It is, or it is a directory.
+        UsageError: It is, or it is a directory, a device or a pipe.
     """
     if _is_folder(output):
         raise UsageError("the path of an output is a directory", where=str(output), hint="add a file name")
+    if is_stream(output):
+        raise UsageError(NO_STREAM, where=str(output), hint="name a file")
     for paths, what in ((inputs, "an input"), (also, "another output")):
         if any(_is_same(path, output) for path in paths):
             raise UsageError(f"the output would overwrite {what}", where=str(output), hint="choose another path")
+
+
+def is_stream(path: Path) -> bool:
+    """Whether this is a device, a pipe, or the name of an open file (``/dev/stdout``): a result would take its place."""
+    mode = _mode(path)
+    is_special = mode and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+    return bool(is_special) or (path.is_symlink() and str(path.readlink()).startswith("/proc/"))
 
 
 def _is_folder(path: Path) -> bool:

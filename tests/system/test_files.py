@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
 
+from converter_lite.cli.failure_json import may_replace
 from converter_lite.errors import ConverterError, UsageError
 from converter_lite.system.files import destination, destinations, refuse_overwrite, transaction, write_text
 
@@ -170,6 +172,22 @@ def test_a_reader_of_the_messages_that_has_gone_is_no_trouble_with_the_disk(tmp_
     with pytest.raises(BrokenPipeError), transaction(tmp_path):
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
     assert contents(tmp_path) == {}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX")
+def test_a_result_never_takes_the_place_of_a_device_or_an_open_stream(tmp_path: Path) -> None:
+    """As the superuser ``--json=/dev/null`` would leave a file in place of the device."""
+    pipe, stream = tmp_path / "pipe", tmp_path / "stdout"
+    os.mkfifo(pipe)
+    stream.symlink_to("/proc/self/fd/1")
+    for path in (pipe, stream):
+        with pytest.raises(UsageError, match="cannot be a device"):
+            refuse_overwrite(path, [])
+        with pytest.raises(ConverterError, match="cannot be a device"):
+            write_text(path, "text")
+    assert not may_replace(pipe)
+    assert (pipe.is_fifo(), stream.is_symlink()) == (True, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pipe", "stdout"]
 
 
 def test_an_input_is_never_overwritten_whatever_its_path_looks_like(tmp_path: Path) -> None:
