@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +23,9 @@ MAX_BYTES = 1 << 20
 """A configuration has a few dozen lines; what is larger is another file."""
 
 NOTHING: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+
+MOST_CONTROLS = 20
+"""Control characters of a text that is damaged here and there; each of its lines is named."""
 
 MAX_PROBLEMS = 100
 """Most problems that are listed one by one."""
@@ -50,6 +54,8 @@ def load_config(
     _refuse_large(len(data), name)
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise ConfigError("the configuration is UTF-16 text", where=name, hint="save it as UTF-8")
+    if b"\0" in data and len(re.findall(rb"[\0-\x08\x0e-\x1f]", data)) > MOST_CONTROLS:
+        raise ConfigError("this is a binary file, not a configuration", where=name, hint="name an INI file")
     # Comments may be of any encoding; read_lines reports bytes that are not UTF-8 elsewhere.
     return parse_config(data.decode("utf-8", "surrogateescape"), path=name, external_data=external_data, more=more)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from converter_lite.data.images import is_picture
 from converter_lite.errors import DataError, did_you_mean
+from converter_lite.system.files import read_regular
 
 HEADER = ["path", "label"]
 """First row of a CSV file that may have one."""
@@ -138,7 +139,7 @@ def _entries(folder: Path) -> list[Path]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_regular(path).decode("utf-8-sig")
     except OSError as error:
         raise DataError(f"the file cannot be read: {error.strerror}", where=str(path)) from error
     except UnicodeDecodeError as error:

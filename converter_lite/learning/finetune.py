@@ -28,7 +28,7 @@ from converter_lite.learning.aware import REPAIRED_EVERY, QuantAware, augmented,
 from converter_lite.learning.network import Network, check_operators
 from converter_lite.log import Log
 from converter_lite.quantization.plan import QuantizedModel
-from converter_lite.system.files import transaction
+from converter_lite.system.files import refuse_irregular, transaction
 
 if TYPE_CHECKING:
     from converter_lite.config.sections.data import DataPreprocessParam
@@ -321,6 +321,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         DataError: It cannot be read, or is no checkpoint.
     """
     try:
+        refuse_irregular(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise DataError("there is no such checkpoint to go on from", where=str(path)) from error

@@ -111,3 +111,10 @@ def test_an_empty_mapping_is_a_quiet_float_conversion() -> None:
     assert isinstance(config, QuantizationConfig)
     assert config.common_quant_param.quant_type is None
     assert config.warnings == ()
+
+
+def test_a_binary_file_is_one_problem(tmp_path: Path) -> None:
+    """Each of its lines was one: a model in place of its configuration printed a hundred."""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(bytes(range(256)) * 20)
+    assert refusal(path) == f"{path}: this is a binary file, not a configuration\n  name an INI file"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,3 +111,10 @@ def test_names_of_classes_stand_once(tmp_path: Path) -> None:
     (tmp_path / "names").write_bytes(b"\xff\xfe\xff")
     with pytest.raises(DataError, match="not UTF-8"):
         read_classes(tmp_path / "names")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX")
+def test_a_pipe_holds_no_names_of_classes(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="this is not a regular file"):
+        read_classes(tmp_path / "pipe")

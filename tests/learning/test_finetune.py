@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -253,7 +254,8 @@ def test_nothing_in_a_checkpoint_is_executed(folder: Path) -> None:
     Stranger.path = folder / "made_by_a_stranger"
     torch.save({"version": Stranger()}, folder / "state.pt")
     (folder / "plain").write_bytes(pickle.dumps(Stranger()))
-    for name in ("state.pt", "plain"):
+    os.mkfifo(folder / "pipe")
+    for name in ("state.pt", "plain", "pipe"):
         with pytest.raises(DataError, match="this is no checkpoint"):
             read_checkpoint(folder / name)
     assert not Stranger.path.exists()
