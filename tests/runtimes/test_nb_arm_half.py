@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from converter_lite.formats.paddle.exporter.half import to_half
@@ -37,6 +38,13 @@ def distorted() -> list[NbCase]:
     wide = np.abs(cases.data((1, 4, 112, 112))) + 1
     cases.add("GlobalAveragePool of a large picture", "GlobalAveragePool", wide)
     cases.add("AveragePool of large windows", "AveragePool", wide, kernel_shape=[56, 56], strides=[56, 56])
+    for kind in ("Relu", "LeakyRelu"):
+        nodes = [
+            onnx.helper.make_node("ConvTranspose", ["x", "w"], ["h"], strides=[2, 2]),
+            onnx.helper.make_node(kind, ["h"], ["y"]),
+        ]
+        name = f"ConvTranspose without bias, then {kind}"
+        cases.graph(name, nodes, {"x": cases.data((1, 8, 6, 7))}, [cases.constant("w", (8, 4, 3, 3))], ["y"])
     return cases.made
 
 

@@ -369,6 +369,18 @@ def test_what_float16_kernels_distort_stays_float32_with_the_reason() -> None:
     assert any("more than 256" in note for note in notes)
 
 
+@pytest.mark.parametrize(("function", "expected"), [("Relu", (6,)), ("Tanh", None)])
+def test_transposed_convolutions_with_a_function_have_a_bias_of_zeros(
+    function: str, expected: tuple[int, ...] | None
+) -> None:
+    body = f"h = ConvTranspose<group=2, strides=[2,2]>(x, w) y = {function}(h)"
+    made = half(graph(f"g (float[1,4,5,6] x) => (float y) {{ {body} }}", w=random(4, 3, 3, 3)))
+    op = next(op for op in made.program.main.operators if op.type == "conv2d_transpose")
+    bias = op.input("Bias")
+    assert (None if bias is None else made.parameters[bias].shape) == expected
+    assert bias is None or op.get(f"{bias}_fp16") == "fp16"
+
+
 @pytest.mark.parametrize(
     ("channels", "attributes", "expected"), [(16, "", True), (8, "", False), (16, "<strides=[2,2]>", False)]
 )

@@ -266,12 +266,25 @@ class _Rewriting:
         attributes = {**op.attributes, KERNEL_ATTRIBUTE: attr(kernel)}
         converts = op.type in CONVERTED | CONVERTS_ITSELF
         inputs = {}
-        for slot, names in op.inputs.items():
+        for slot, names in (op.inputs | self._zero_bias(op)).items():
             inputs[slot] = [self._half_input(name, converts=converts) for name in names]
         if op.type in CONVERTED:
             for _, name in self._constants(Operator(op.type, inputs)):
                 attributes[f"{name}_fp16"] = attr("fp16")
         return Operator(op.type, inputs, self._half_results(op), attributes)
+
+    def _zero_bias(self, op: Operator) -> dict[str, list[str]]:
+        """Slot ``Bias`` with zeros where a transposed convolution has a function and no bias.
+
+        The kernel then applies the function to products, and adds up what overlaps afterwards.
+        """
+        if op.type != "conv2d_transpose" or not op.get("with_act") or op.input("Bias") is not None:
+            return {}
+        filters = str(op.input("Filter"))
+        made = self._declare(f"{op.outputs['Output'][0]}.bias", like=filters)
+        channels = self._parameters[filters].shape[1] * int(op.get("groups"))
+        self._parameters[made], self._variables[made].dims = np.zeros(channels, np.float32), (channels,)
+        return {"Bias": [made]}
 
     def _half_input(self, name: str, *, converts: bool) -> str:
         if name in self._parameters:
