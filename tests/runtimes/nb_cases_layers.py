@@ -324,9 +324,15 @@ def resizing(c: Cases) -> None:
     c.add("Resize linear halved", "Resize", (1, 4, 10, 8), None, consts={2: floats(1, 1, 0.5, 0.5)}, **halved)
 
 
+def slopes(c: Cases) -> None:
+    """Slopes above 1: kernels that take the larger one of x and slope * x are wrong."""
+    for shape in ((7,), (2, 3), (1, 8, 5, 5)):
+        c.add(f"LeakyRelu with a slope above 1 of {len(shape)} dimensions", "LeakyRelu", shape, alpha=1.5)
+
+
 def layers() -> Cases:
     """All cases of this module."""
     c = Cases()
-    for family in (convolutions, matrices, pooling, normalization, recurrent, resizing):
+    for family in (convolutions, matrices, pooling, normalization, recurrent, resizing, slopes):
         family(c)
     return c

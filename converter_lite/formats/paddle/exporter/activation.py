@@ -55,7 +55,11 @@ def _plain(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _leaky_relu(lowering: Lowering, node: ir.Node) -> None:
-    unary(lowering, node, "leaky_relu", {"alpha": attr(float_attribute(node, "alpha", 0.01))})
+    slope = float_attribute(node, "alpha", 0.01)
+    if slope > 1 and lowering.absorbs and not lowering.is_arm:  # x86 takes the larger one of x and slope * x
+        _sloped(lowering, node, np.array([slope], np.float32))
+        return
+    unary(lowering, node, "leaky_relu", {"alpha": attr(slope)})
 
 
 def _elu(lowering: Lowering, node: ir.Node) -> None:
@@ -106,6 +110,11 @@ def _prelu(lowering: Lowering, node: ir.Node) -> None:
     slope = g.constant(node.inputs[1])
     if slope is None:
         raise Unsupported("its slope is computed at run time")
+    _sloped(lowering, node, slope)
+
+
+def _sloped(lowering: Lowering, node: ir.Node, slope: NDArray[Any]) -> None:
+    """``prelu`` with these slopes, in the mode that their shape has."""
     size, dimensions = slope.size, rank(node.inputs[0])
     channels = dims(node.inputs[0])[1] if dimensions > 1 else 1  # type: ignore[arg-type]
     if dimensions == 1:  # the kernel reads a second size
