@@ -325,9 +325,16 @@ def resizing(c: Cases) -> None:
 
 
 def slopes(c: Cases) -> None:
-    """Slopes above 1: kernels that take the larger one of x and slope * x are wrong."""
+    """Slopes above 1, where kernels that take the larger one of x and slope * x are wrong, and behind depthwise filters."""
     for shape in ((7,), (2, 3), (1, 8, 5, 5)):
         c.add(f"LeakyRelu with a slope above 1 of {len(shape)} dimensions", "LeakyRelu", shape, alpha=1.5)
+    for stride in (1, 2):  # filters of eight channels at once, without borders
+        nodes = [
+            onnx.helper.make_node("Conv", ["x", "w"], ["h"], group=8, strides=[stride] * 2),
+            onnx.helper.make_node("LeakyRelu", ["h"], ["y"], alpha=0.2),
+        ]
+        weights = [c.constant("w", (8, 1, 3, 3))]
+        c.graph(f"Conv depthwise of inner pixels, stride {stride}", nodes, {"x": c.data((1, 8, 9, 11))}, weights, ["y"])
 
 
 def layers() -> Cases:

@@ -85,8 +85,8 @@ def _conv(lowering: Lowering, node: ir.Node) -> None:
 def _fusable(lowering: Lowering, groups: int, channels: int) -> tuple[str, ...]:
     if groups != channels:  # hard_swish: x86 2.10 leaves it out silently; ARM aborts in depthwise kernels
         return (*FUSABLE, "hard_swish") if lowering.is_arm else FUSABLE
-    # x86 2.10 clips at 6 in depthwise kernels, whatever the threshold is.
-    return FUSABLE if lowering.is_arm else tuple(kind for kind in FUSABLE if kind != "brelu")
+    # x86 2.10 clips at 6 in depthwise kernels, whatever the threshold is, and ends the process at leaky_relu in some.
+    return FUSABLE if lowering.is_arm else ("relu", "relu6")
 
 
 def _trusts_a_register(lowering: Lowering, node: ir.Node, attributes: dict[str, Attribute], depthwise: bool) -> bool:
