@@ -324,10 +324,11 @@ def resizing(c: Cases) -> None:
     c.add("Resize linear halved", "Resize", (1, 4, 10, 8), None, consts={2: floats(1, 1, 0.5, 0.5)}, **halved)
 
 
-def slopes(c: Cases) -> None:
-    """Slopes above 1, where kernels that take the larger one of x and slope * x are wrong, and behind depthwise filters."""
+def functions(c: Cases) -> None:
+    """Tanh where it is 1; slopes above 1, where the larger one of x and slope * x is wrong, and behind depthwise filters."""
     for shape in ((7,), (2, 3), (1, 8, 5, 5)):
         c.add(f"LeakyRelu with a slope above 1 of {len(shape)} dimensions", "LeakyRelu", shape, alpha=1.5)
+    c.add("Tanh of large numbers", "Tanh", floats(-1e6, -90, -3, 0.5, 3, 20, 90, 1000, 1e30))
     for stride in (1, 2):  # filters of eight channels at once, without borders
         nodes = [
             onnx.helper.make_node("Conv", ["x", "w"], ["h"], group=8, strides=[stride] * 2),
@@ -340,6 +341,6 @@ def slopes(c: Cases) -> None:
 def layers() -> Cases:
     """All cases of this module."""
     c = Cases()
-    for family in (convolutions, matrices, pooling, normalization, recurrent, resizing, slopes):
+    for family in (convolutions, matrices, pooling, normalization, recurrent, resizing, functions):
         family(c)
     return c

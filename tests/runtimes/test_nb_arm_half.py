@@ -34,7 +34,7 @@ def computes_in_half(file: NbFile) -> bool:
 def distorted() -> list[NbCase]:
     """What float16 kernels get wrong."""
     cases = Cases()
-    cases.add("Tanh of large numbers", "Tanh", np.linspace(-40, 40, 64, dtype=np.float32).reshape(1, 4, 4, 4))
+    cases.add("Tanh of a picture", "Tanh", np.linspace(-40, 40, 64, dtype=np.float32).reshape(1, 4, 4, 4))
     wide = np.abs(cases.data((1, 4, 112, 112))) + 1
     cases.add("GlobalAveragePool of a large picture", "GlobalAveragePool", wide)
     cases.add("AveragePool of large windows", "AveragePool", wide, kernel_shape=[56, 56], strides=[56, 56])

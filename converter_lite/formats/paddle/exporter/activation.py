@@ -34,10 +34,12 @@ def unary(lowering: Lowering, node: ir.Node, operator: str, attributes: dict[str
 
 LOWEST = float(np.finfo(np.float32).min)
 
+FLAT = 20.0
+"""Number from which tanh is 1 in float32."""
+
 PLAIN = {
     "Relu": "relu",
     "Sigmoid": "sigmoid",
-    "Tanh": "tanh",
     "Exp": "exp",
     "Log": "log",
     "Abs": "abs",
@@ -52,6 +54,24 @@ PLAIN = {
 
 def _plain(lowering: Lowering, node: ir.Node) -> None:
     unary(lowering, node, PLAIN[node.op_type])
+
+
+def _tanh(lowering: Lowering, node: ir.Node) -> None:
+    """ARM's kernel makes NaN of numbers beyond 88 where fewer than four are left at the end: they are cut off before it."""
+    source = node.inputs[0]
+    if not (lowering.absorbs and lowering.is_arm) or source is None or _is_flat(source.producer()):
+        unary(lowering, node, "tanh")
+        return
+    bounded = lowering.temporary(f"{node.outputs[0].name}.bounded", dims(source))
+    bounds = {"min": attr(-FLAT), "max": attr(FLAT)}
+    lowering.emit("clip", {"X": [lowering.tensor(source)]}, {"Out": [bounded]}, bounds)
+    lowering.emit("tanh", {"X": [bounded]}, {"Out": [lowering.result(node.outputs[0])]})
+
+
+def _is_flat(producer: ir.Node | None) -> bool:
+    """Whether what a node gives lies where the kernel of tanh is right."""
+    bounds = g.clamp_bounds(producer) if producer is not None and producer.op_type == "Clip" else None
+    return bounds is not None and bounds[0] >= -FLAT and bounds[1] <= FLAT
 
 
 def _leaky_relu(lowering: Lowering, node: ir.Node) -> None:
@@ -237,6 +257,7 @@ def _along_last_axis(lowering: Lowering, operator: str, name: str, final: str, a
 
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(PLAIN, _plain),
+    "Tanh": _tanh,
     "Softsign": _softsign,
     "LeakyRelu": _leaky_relu,
     "Elu": _elu,
