@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tests.runtimes.nb_cases import NEW, Cases, floats, ints, scalar
+from tests.runtimes.nb_cases import ALL, NEW, Cases, floats, ints, scalar
 from tests.support import is_since
 
 IMAGE = (1, 4, 9, 10)
@@ -338,9 +338,24 @@ def functions(c: Cases) -> None:
         c.graph(f"Conv depthwise of inner pixels, stride {stride}", nodes, {"x": c.data((1, 8, 9, 11))}, weights, ["y"])
 
 
+def bytes_of_pictures(c: Cases) -> None:
+    """Casts from and to UINT8, of which the runtime has those of floats only; Python can neither feed nor fetch it."""
+    for kind in (np.float32, np.int32, np.int64):
+        numbers = np.array([0, 1, 127, 128, 255], kind)
+        for to in (onnx.TensorProto.INT32, onnx.TensorProto.INT64, onnx.TensorProto.BOOL):
+            nodes = [
+                onnx.helper.make_node("Cast", ["x"], ["h"], to=onnx.TensorProto.UINT8),
+                onnx.helper.make_node("Cast", ["h"], ["k"], to=to),
+                onnx.helper.make_node("Cast", ["k"], ["m"], to=onnx.TensorProto.UINT8),
+                onnx.helper.make_node("Cast", ["m"], ["y"], to=onnx.TensorProto.FLOAT),
+            ]
+            name = f"Cast of {np.dtype(kind)} through UINT8 and {onnx.TensorProto.DataType.Name(to)}"
+            c.graph(name, nodes, {"x": numbers}, [], ["y"], releases=ALL if kind is not np.int64 else NEW)
+
+
 def layers() -> Cases:
     """All cases of this module."""
     c = Cases()
-    for family in (convolutions, matrices, pooling, normalization, recurrent, resizing, functions):
+    for family in (convolutions, matrices, pooling, normalization, recurrent, resizing, functions, bytes_of_pictures):
         family(c)
     return c

@@ -158,12 +158,19 @@ def _cast(lowering: Lowering, node: ir.Node) -> None:
     source, value = node.inputs[0], node.outputs[0]
     assert source is not None
     name, result, kind = lowering.tensor(source), lowering.result(value), element_type(value)
-    if kind is VarType.BOOL and element_type(source) is not VarType.BOOL:
-        nonzero(lowering, name, result, dtype_name(source))
-    elif kind is element_type(source):
+    given, dtype = element_type(source), dtype_name(source)
+    if lowering.absorbs and VarType.UINT8 in (given, kind) and VarType.FP32 not in (given, kind) and given is not kind:
+        name, given, dtype = (
+            cast(lowering, name, given, VarType.FP32),
+            VarType.FP32,
+            "float32",
+        )  # the only way from and to UINT8
+    if kind is VarType.BOOL and given is not VarType.BOOL:
+        nonzero(lowering, name, result, dtype)
+    elif kind is given:
         lowering.emit("assign", {"X": [name]}, {"Out": [result]})
     else:
-        cast(lowering, name, element_type(source), kind, result)
+        cast(lowering, name, given, kind, result)
 
 
 HANDLERS: dict[str, Handler] = {
