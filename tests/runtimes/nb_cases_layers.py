@@ -329,6 +329,8 @@ def functions(c: Cases) -> None:
     for shape in ((7,), (2, 3), (1, 8, 5, 5)):
         c.add(f"LeakyRelu with a slope above 1 of {len(shape)} dimensions", "LeakyRelu", shape, alpha=1.5)
     c.add("Tanh of large numbers", "Tanh", floats(-1e6, -90, -3, 0.5, 3, 20, 90, 1000, 1e30))
+    for op in ("ReduceL1", "ReduceL2", "ReduceSumSquare"):
+        c.add(f"{op} of no axis", op, (2, 3, 4), noop_with_empty_axes=1)
     for stride in (1, 2):  # filters of eight channels at once, without borders
         nodes = [
             onnx.helper.make_node("Conv", ["x", "w"], ["h"], group=8, strides=[stride] * 2),

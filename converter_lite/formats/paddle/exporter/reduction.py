@@ -49,10 +49,20 @@ def _axes(node: ir.Node, dimensions: int) -> list[int]:
     return sorted(axis % dimensions for axis in axes)
 
 
+def _reduces_nothing(node: ir.Node, axes: list[int]) -> bool:
+    return not axes and bool(g.int_attribute(node, "noop_with_empty_axes", 0))
+
+
+def _of_each(lowering: Lowering, node: ir.Node, operator: str) -> None:
+    """What a reduction of single elements gives."""
+    inputs, outputs = {"X": [lowering.tensor(node.inputs[0])]}, {"Out": [lowering.result(node.outputs[0])]}
+    lowering.emit(operator, inputs, outputs)
+
+
 def _reduce(lowering: Lowering, node: ir.Node) -> None:
     dimensions = rank(node.inputs[0])
     axes = _axes(node, dimensions)
-    if not axes and g.int_attribute(node, "noop_with_empty_axes", 0):
+    if _reduces_nothing(node, axes):
         copy(lowering, node)
         return
     _emit(lowering, node, REDUCTIONS[node.op_type], lowering.tensor(node.inputs[0]), axes, dimensions)
@@ -132,8 +142,11 @@ def _reduce_l2(lowering: Lowering, node: ir.Node) -> None:
     """The norm over several axes is the norm of norms: one axis at a time, from the last."""
     sizes, keep = list(dims(node.inputs[0])), bool(g.int_attribute(node, "keepdims", 1))  # type: ignore[arg-type]
     named = _axes(node, len(sizes))
-    if not sizes or (not named and g.int_attribute(node, "noop_with_empty_axes", 0)):
-        raise Unsupported("ReduceL2 over no axis", "write Abs")
+    if not sizes:
+        raise Unsupported("ReduceL2 of an unknown rank", "give --inputShape")
+    if _reduces_nothing(node, named):
+        _of_each(lowering, node, "abs")
+        return
     axes = sorted(named or range(len(sizes)), reverse=True)
     name = lowering.tensor(node.inputs[0])
     for axis in axes:
@@ -157,6 +170,9 @@ def _reduce_l2(lowering: Lowering, node: ir.Node) -> None:
 
 def _reduce_l1(lowering: Lowering, node: ir.Node) -> None:
     dimensions = rank(node.inputs[0])
+    if _reduces_nothing(node, _axes(node, dimensions)):
+        _of_each(lowering, node, "abs")
+        return
     positive = lowering.temporary(f"{node.outputs[0].name}.abs", dims(node.inputs[0]))  # type: ignore[arg-type]
     lowering.emit("abs", {"X": [lowering.tensor(node.inputs[0])]}, {"Out": [positive]})
     _emit(lowering, node, "reduce_sum", positive, _axes(node, dimensions), dimensions)
@@ -164,6 +180,9 @@ def _reduce_l1(lowering: Lowering, node: ir.Node) -> None:
 
 def _reduce_sum_square(lowering: Lowering, node: ir.Node) -> None:
     dimensions = rank(node.inputs[0])
+    if _reduces_nothing(node, _axes(node, dimensions)):
+        _of_each(lowering, node, "square")
+        return
     squares = lowering.temporary(f"{node.outputs[0].name}.square", dims(node.inputs[0]))  # type: ignore[arg-type]
     lowering.emit("square", {"X": [lowering.tensor(node.inputs[0])]}, {"Out": [squares]})
     _emit(lowering, node, "reduce_sum", squares, _axes(node, dimensions), dimensions)
