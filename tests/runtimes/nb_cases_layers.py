@@ -331,6 +331,10 @@ def functions(c: Cases) -> None:
     c.add("Tanh of large numbers", "Tanh", floats(-1e6, -90, -3, 0.5, 3, 20, 90, 1000, 1e30))
     for op in ("ReduceL1", "ReduceL2", "ReduceSumSquare"):
         c.add(f"{op} of no axis", op, (2, 3, 4), noop_with_empty_axes=1)
+    for kind in (np.int32, np.int64):
+        numbers, releases = c.rng.integers(-9, 9, (2, 3, 4)).astype(kind), ALL if kind is np.int32 else NEW
+        name = f"ReduceSumSquare of {np.dtype(kind)}"
+        c.add(name, "ReduceSumSquare", numbers, consts={1: ints(0, 2)}, releases=releases)
     for stride in (1, 2):  # filters of eight channels at once, without borders
         nodes = [
             onnx.helper.make_node("Conv", ["x", "w"], ["h"], group=8, strides=[stride] * 2),

@@ -10,6 +10,7 @@ import pytest
 
 from converter_lite.errors import TargetError
 from converter_lite.formats.base import FileOptions
+from converter_lite.formats.paddle.exporter.build import check
 from converter_lite.formats.paddle.format import NbFormat
 from converter_lite.formats.paddle.inspect import description
 from converter_lite.formats.paddle.nb.parse import parse
@@ -18,6 +19,14 @@ from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.paddle.models import random, small_network
 from tests.formats.paddle.plans import convert_to_nb, plan_full, plan_weights
 from tests.support import build
+
+
+@pytest.mark.parametrize("target", ["arm", "x86"])
+@pytest.mark.parametrize("operator", ["ReduceL1", "ReduceL2"])
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_norms_of_integers_are_refused_by_name(kind: str, operator: str, target: str) -> None:
+    model = build(f"g ({kind}[3,4] x) => ({kind} y) {{ y = {operator}<axes=[1]>(x) }}", opset=13)
+    assert [problem.reason for problem in check(model, target)] == [f"{operator} of {kind}"]
 
 
 @pytest.mark.parametrize("target", ["arm", "x86"])

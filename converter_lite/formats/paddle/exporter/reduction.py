@@ -49,6 +49,12 @@ def _axes(node: ir.Node, dimensions: int) -> list[int]:
     return sorted(axis % dimensions for axis in axes)
 
 
+def _refuse_integers(node: ir.Node) -> None:
+    """Kernels of norms, and that of ``abs``, take integers for floats."""
+    if dtype_name(node.inputs[0]) != "float32":
+        raise Unsupported(f"{node.op_type} of {dtype_name(node.inputs[0])}", "cast its input to float before it")
+
+
 def _reduces_nothing(node: ir.Node, axes: list[int]) -> bool:
     return not axes and bool(g.int_attribute(node, "noop_with_empty_axes", 0))
 
@@ -140,6 +146,7 @@ def _product(sizes: list[int]) -> int:
 
 def _reduce_l2(lowering: Lowering, node: ir.Node) -> None:
     """The norm over several axes is the norm of norms: one axis at a time, from the last."""
+    _refuse_integers(node)
     sizes, keep = list(dims(node.inputs[0])), bool(g.int_attribute(node, "keepdims", 1))  # type: ignore[arg-type]
     named = _axes(node, len(sizes))
     if not sizes:
@@ -169,6 +176,8 @@ def _reduce_l2(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _reduce_l1(lowering: Lowering, node: ir.Node) -> None:
+    if lowering.absorbs:
+        _refuse_integers(node)
     dimensions = rank(node.inputs[0])
     if _reduces_nothing(node, _axes(node, dimensions)):
         _of_each(lowering, node, "abs")
@@ -180,11 +189,19 @@ def _reduce_l1(lowering: Lowering, node: ir.Node) -> None:
 
 def _reduce_sum_square(lowering: Lowering, node: ir.Node) -> None:
     dimensions = rank(node.inputs[0])
+    name, dtype = lowering.tensor(node.inputs[0]), dtype_name(node.inputs[0])
     if _reduces_nothing(node, _axes(node, dimensions)):
+        if dtype != "float32":
+            raise Unsupported(f"ReduceSumSquare of {dtype} over no axis", "write Mul")
         _of_each(lowering, node, "square")
         return
-    squares = lowering.temporary(f"{node.outputs[0].name}.square", dims(node.inputs[0]))  # type: ignore[arg-type]
-    lowering.emit("square", {"X": [lowering.tensor(node.inputs[0])]}, {"Out": [squares]})
+    kind = var_type(np.dtype(dtype))
+    squares = lowering.temporary(f"{node.outputs[0].name}.square", dims(node.inputs[0]), dtype=kind)  # type: ignore[arg-type]
+    if dtype == "float32":
+        lowering.emit("square", {"X": [name]}, {"Out": [squares]})
+    else:  # the kernel of that name knows floats only
+        sides = {"X": [name], "Y": [name]}
+        lowering.emit("elementwise_mul", sides, {"Out": [squares]}, {"axis": attr(-1)}, dtype=dtype)
     _emit(lowering, node, "reduce_sum", squares, _axes(node, dimensions), dimensions)
 
 
