@@ -34,6 +34,7 @@ from converter_lite.passes.spelled_out.images import (
 from converter_lite.passes.spelled_out.indexing import (
     spell_out_batched_gather,
     spell_out_gather_elements,
+    spell_out_negative_classes,
     spell_out_negative_indices,
     spell_out_reversal,
 )
@@ -80,6 +81,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Gather": spell_out_negative_indices,
         "GatherElements": spell_out_gather_elements,
         "GatherND": spell_out_batched_gather,
+        "OneHot": spell_out_negative_classes,
         "Gemm": spell_out_turned_gemm,
         "GridSample": spell_out_grid_sample,
         "GridSample of another size": spell_out_resampling,

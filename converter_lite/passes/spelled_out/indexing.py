@@ -14,6 +14,7 @@ from converter_lite.passes.spelled_out.counting import counted
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
 
 GATHERS = ("Gather", "GatherElements", "GatherND")
+WHOLE = (ir.DataType.INT32, ir.DataType.INT64)
 
 
 def spell_out_reversal(model: ir.Model) -> int:
@@ -127,4 +128,18 @@ def _from_front(graph: ir.Graph, node: ir.Node) -> bool:
     is_look_up = node.op_type == "Gather"
     whole = counted(graph, node, picks, sizes, trusted_inputs=is_look_up)  # type: ignore[arg-type]
     node.replace_input_with(1, whole)
+    return whole is not picks
+
+
+def spell_out_negative_classes(model: ir.Model) -> int:
+    """Count computed classes of a OneHot from the front; those beyond its depth stay beyond it."""
+    return sum(_classes(model.graph, node) for node in list(model.graph) if is_op(node, "OneHot"))
+
+
+def _classes(graph: ir.Graph, node: ir.Node) -> bool:
+    picks, depth = node.inputs[0], g.scalar(node.inputs[1])
+    if picks is None or g.is_constant(picks) or depth is None or picks.dtype not in WHOLE:
+        return False
+    whole = counted(graph, node, picks, [int(depth)])
+    node.replace_input_with(0, whole)
     return whole is not picks

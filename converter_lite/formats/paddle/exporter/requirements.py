@@ -39,6 +39,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "MaxPool of volumes",
             "MaxPool with places",
             "MaxUnpool",
+            "OneHot",
             "Pad",
             "Pad of whole numbers",
             "ReduceLogSumExp",
