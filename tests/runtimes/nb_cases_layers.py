@@ -339,6 +339,11 @@ def functions(c: Cases) -> None:
         levels = {1: scalar(4, np.int64), 2: floats(0, 1)}
         name = f"OneHot from the end of {classes.ndim} dimensions"
         c.add(name, "OneHot", classes, consts=levels, releases=NEW)
+    for kind, gates, more in (("LSTM", 4, {}), ("GRU", 3, {"linear_before_reset": 1})):
+        weights = {1: (2, gates * 5, 6), 2: (2, gates * 5, 5), 3: (2, gates * 10)}
+        inputs = [300 * c.data((4, 2, 6)), None, *[(2, 2, 5)] * (2 if kind == "LSTM" else 1)]
+        given = {"hidden_size": 5, "direction": "bidirectional", **more}
+        c.add(f"{kind} of large numbers", kind, *inputs, consts=weights, outputs=2, **given)
     for stride in (1, 2):  # filters of eight channels at once, without borders
         nodes = [
             onnx.helper.make_node("Conv", ["x", "w"], ["h"], group=8, strides=[stride] * 2),

@@ -24,26 +24,30 @@ from converter_lite.formats.paddle.program import attr, ints, long
 GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2)}
 """Order of Paddle's gates as positions in ONNX' order: i, f, c, o from i, o, f, c; r, z, n from z, r, h."""
 
+REGISTER = 4
+"""Floats of a register: the ARM kernel makes NaN of numbers beyond 88 in units that do not fill one."""
+
 
 def _recurrent(lowering: Lowering, node: ir.Node) -> None:
     _refuse(node)
     hidden = g.int_attribute(node, "hidden_size", 0) or shape(node.inputs[2])[2]
     steps, batch, size = shape(node.inputs[0])
     directions = 2 if text_attribute(node, "direction", "forward") == "bidirectional" else 1
+    units = _units(lowering, hidden)
     inputs = {
         "Input": [lowering.tensor(node.inputs[0])],
-        "PreState": _initial_states(lowering, node, (directions, batch, hidden)),
-        "WeightList": _weights(lowering, node, directions),
+        "PreState": _initial_states(lowering, node, (directions, batch, hidden), units),
+        "WeightList": _weights(lowering, node, directions, units - hidden),
     }
     result = node.outputs[0]
-    joined = lowering.temporary(f"{result.name}.joined", (steps, batch, directions * hidden))
+    joined = lowering.temporary(f"{result.name}.joined", (steps, batch, directions * units))
     states = 2 if node.op_type == "LSTM" else 1
-    unused = [lowering.temporary(f"{node.name}.state", (directions, batch, hidden)) for _ in range(states)]
+    unused = [lowering.temporary(f"{node.name}.state", (directions, batch, units)) for _ in range(states)]
     outputs = {"Out": [joined], "State": unused}
     outputs |= {slot: [lowering.temporary(f"{node.name}.{slot.lower()}")] for slot in ("DropoutState", "Reserve")}
     attributes = {
         "mode": attr(node.op_type),
-        "hidden_size": attr(hidden),
+        "hidden_size": attr(units),
         "input_size": attr(size),
         "num_layers": attr(1),
         "is_bidirec": attr(directions == 2),
@@ -52,6 +56,8 @@ def _recurrent(lowering: Lowering, node: ir.Node) -> None:
         "is_test": attr(True),
     }
     lowering.emit("rnn", inputs, outputs, attributes)
+    if units > hidden:
+        joined = _without_padding(lowering, joined, (steps, batch, directions, hidden), units)
     if directions == 1:
         reshape(lowering, joined, lowering.result(result), (steps, 1, batch, hidden))
     else:
@@ -59,6 +65,27 @@ def _recurrent(lowering: Lowering, node: ir.Node) -> None:
         reshape(lowering, joined, split, (steps, batch, directions, hidden))
         transpose(lowering, split, lowering.result(result), [0, 2, 1, 3])
     _final_state(lowering, node, (directions, batch, hidden))
+
+
+def _units(lowering: Lowering, hidden: int) -> int:
+    """Units of the operator: for ARM whole registers, of which those behind ``hidden`` have weights of zero and stay at zero."""
+    return -(-hidden // REGISTER) * REGISTER if lowering.absorbs and lowering.is_arm else hidden
+
+
+def _without_padding(lowering: Lowering, joined: str, size: tuple[int, int, int, int], units: int) -> str:
+    """The first units of each direction, of shape ``size``."""
+    split = lowering.temporary(f"{joined}.units", (*size[:3], units))
+    reshape(lowering, joined, split, (*size[:3], units))
+    result = lowering.temporary(f"{joined}.hidden", size)
+    attributes = {
+        "axes": ints((3,)),
+        "starts": ints((0,)),
+        "ends": ints((size[3],)),
+        "infer_flags": ints((1,)),
+        "decrease_axis": ints(()),
+    }
+    lowering.emit("slice", {"Input": [split]}, {"Out": [result]}, attributes)
+    return result
 
 
 def _refuse(node: ir.Node) -> None:
@@ -78,12 +105,19 @@ def _refuse(node: ir.Node) -> None:
         raise Unsupported("a GRU with linear_before_reset = 0", "Paddle-Lite computes the other form")
 
 
-def _initial_states(lowering: Lowering, node: ir.Node, size: tuple[int, int, int]) -> list[str]:
+def _initial_states(lowering: Lowering, node: ir.Node, size: tuple[int, int, int], units: int) -> list[str]:
     names = []
     for index in (5, 6) if node.op_type == "LSTM" else (5,):
         given = g.input_at(node, index)
-        zeros = np.zeros(size, np.float32)
-        names.append(lowering.parameter(f"{node.name}.state", zeros) if given is None else lowering.tensor(given))
+        if given is None:
+            names.append(lowering.parameter(f"{node.name}.state", np.zeros((*size[:2], units), np.float32)))
+            continue
+        name = lowering.tensor(given)
+        if units > size[2]:
+            more = lowering.parameter(f"{node.name}.zeros", np.zeros((*size[:2], units - size[2]), np.float32))
+            first, name = name, lowering.temporary(f"{name}.padded", (*size[:2], units))
+            lowering.emit("concat", {"X": [first, more]}, {"Out": [name]}, {"axis": attr(2)})
+        names.append(name)
     return names
 
 
@@ -118,8 +152,8 @@ def _is_read(value: ir.Value) -> bool:
     return bool(value.uses()) or value.is_graph_output()
 
 
-def _weights(lowering: Lowering, node: ir.Node, directions: int) -> list[str]:
-    """All matrices, layer by layer and direction by direction, then all biases in the same order."""
+def _weights(lowering: Lowering, node: ir.Node, directions: int, added: int) -> list[str]:
+    """All matrices, layer by layer and direction by direction, then all biases in the same order; ``added`` units are zero."""
     matrices, biases = [], []
     if g.constant(node.inputs[1]) is None or g.constant(node.inputs[2]) is None:
         raise Unsupported("weights of a recurrent network are computed at run time")
@@ -129,31 +163,33 @@ def _weights(lowering: Lowering, node: ir.Node, directions: int) -> list[str]:
         bias = np.zeros((directions, 2 * shape(node.inputs[1])[1]), np.float32)
     for direction in range(directions):
         first, second = np.split(bias[direction], 2)
-        matrices += [_matrix(lowering, node, place, direction) for place in (1, 2)]
+        matrices += [_matrix(lowering, node, place, direction, added) for place in (1, 2)]
         for label, array in (("b_ih", first), ("b_hh", second)):
-            biases.append(lowering.parameter(f"{node.name}.{label}", _reordered(array, gates)))
+            biases.append(lowering.parameter(f"{node.name}.{label}", _reordered(array, gates, (added,))))
     return matrices + biases
 
 
-def _matrix(lowering: Lowering, node: ir.Node, place: int, direction: int) -> str:
+def _matrix(lowering: Lowering, node: ir.Node, place: int, direction: int, added: int) -> str:
     """A weight of one direction.
 
     The runtime dequantizes integers in place, before the first run, but for some operators only: a look-up in the weight is one,
     and nothing reads what it gives.
     """
-    gates = GATES[node.op_type]
-    transform = Transform(str(direction), lambda array: _reordered(array[direction], gates), axis=2)
+    gates, more = GATES[node.op_type], (added, added if place == 2 else 0)
+    name = f"{direction} with {added}" if added else str(direction)
+    transform = Transform(name, lambda array: _reordered(array[direction], gates, more), axis=2, added=more[1])
     stored = lowering.weight(node, node.inputs[place], transform)
     if stored.attributes:
         rows = lowering.parameter(f"{stored.name}.row", np.zeros((1, 1), np.int64))
-        row = lowering.temporary(f"{stored.name}.unread", (1, shape(node.inputs[place])[2]))
+        row = lowering.temporary(f"{stored.name}.unread", (1, shape(node.inputs[place])[2] + more[1]))
         attributes = {"padding_idx": long(-1), **stored.attributes}
         lowering.emit("lookup_table", {"W": [stored.name], "Ids": [rows]}, {"Out": [row]}, attributes, alias="def")
     return stored.name
 
 
-def _reordered(array: NDArray[Any], gates: tuple[int, ...]) -> NDArray[Any]:
-    parts = np.split(array, len(gates))
+def _reordered(array: NDArray[Any], gates: tuple[int, ...], added: tuple[int, ...]) -> NDArray[Any]:
+    """Gates in the runtime's order, each with ``added`` zeros at the end of its axes."""
+    parts = [np.pad(part, [(0, count) for count in added]) for part in np.split(array, len(gates))]
     return np.concatenate([parts[gate] for gate in gates])
 
 

@@ -28,12 +28,14 @@ class Transform:
         apply: Array to array, for values and integers alike.
         axis: Channel axis of the ONNX weight whose scales the runtime takes.
         factor: The values (and scales) are multiplied by this.
+        added: Channels of zeros that ``apply`` puts at the end.
     """
 
     name: str
     apply: Callable[[NDArray[Any]], NDArray[Any]]
     axis: int
     factor: float = 1.0
+    added: int = 0
 
 
 def keep(axis: int) -> Transform:
@@ -114,9 +116,9 @@ def _channel_scales(params: QuantParams, value: ir.Value, transform: Transform, 
     channels = int(_array(value).shape[transform.axis])
     factor = np.float32(transform.factor)
     if not params.is_per_channel:
-        return (float(params.scale * factor),) * channels
+        return (float(params.scale * factor),) * (channels + transform.added)
     if params.spec.axis != transform.axis:
         raise TargetError(
             f"the plan has scales along axis {params.spec.axis}, the runtime wants axis {transform.axis}", where=where
         )
-    return tuple((params.scale * factor).tolist())
+    return (*(params.scale * factor).tolist(), *(1.0,) * transform.added)
