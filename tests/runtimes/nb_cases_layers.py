@@ -344,6 +344,9 @@ def functions(c: Cases) -> None:
         inputs = [300 * c.data((4, 2, 6)), None, *[(2, 2, 5)] * (2 if kind == "LSTM" else 1)]
         given = {"hidden_size": 5, "direction": "bidirectional", **more}
         c.add(f"{kind} of large numbers", kind, *inputs, consts=weights, outputs=2, **given)
+    for scale in ((1,), (4,), (3, 1)):
+        name = f"LayerNormalization of two axes, repeated scale {scale}"
+        c.add(name, "LayerNormalization", (2, 3, 4), consts={1: scale, 2: (4,)}, axis=1)
     for stride in (1, 2):  # filters of eight channels at once, without borders
         nodes = [
             onnx.helper.make_node("Conv", ["x", "w"], ["h"], group=8, strides=[stride] * 2),

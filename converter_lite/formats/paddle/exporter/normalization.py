@@ -53,22 +53,27 @@ def _layer_normalization(lowering: Lowering, node: ir.Node) -> None:
     inputs = {"X": [lowering.tensor(node.inputs[0])]}
     scale, bias = node.inputs[1], g.input_at(node, 2)
     assert scale is not None
-    inputs["Scale"] = [_flat(lowering, scale)]
+    known = dims(node.inputs[0])[axis:]  # type: ignore[arg-type]
+    sizes = shape(scale) if -1 in known else known
+    inputs["Scale"] = [_flat(lowering, scale, sizes)]
     if bias is not None:
-        inputs["Bias"] = [_flat(lowering, bias)]
+        inputs["Bias"] = [_flat(lowering, bias, sizes)]
     else:  # the kernel reads it without asking whether there is one
-        zeros = np.zeros(int(np.prod(shape(scale))), np.float32)
+        zeros = np.zeros(int(np.prod(sizes)), np.float32)
         inputs["Bias"] = [lowering.parameter(f"{node.name}.bias", zeros)]
     unused = {slot: [lowering.temporary(f"{node.name}.{slot}")] for slot in ("Mean", "Variance")}
     attributes = {"epsilon": attr(float_attribute(node, "epsilon", 1e-5)), "begin_norm_axis": attr(axis)}
     lowering.emit("layer_norm", inputs, {"Y": [lowering.result(node.outputs[0])], **unused}, attributes)
 
 
-def _flat(lowering: Lowering, value: ir.Value) -> str:
+def _flat(lowering: Lowering, value: ir.Value, sizes: tuple[int, ...]) -> str:
+    """A constant of these sizes in one dimension: the kernel reads an element for each of those that it normalizes."""
     array = g.constant(value)
     if array is None:
         raise Unsupported("a normalization's scale or bias is computed at run time")
-    return lowering.tensor(value) if array.ndim == 1 else lowering.parameter(f"{value.name}.flat", array.reshape(-1))
+    if array.shape == sizes and array.ndim == 1:
+        return lowering.tensor(value)
+    return lowering.parameter(f"{value.name}.flat", np.broadcast_to(array, sizes).reshape(-1))
 
 
 def _group_normalization(lowering: Lowering, node: ir.Node) -> None:
