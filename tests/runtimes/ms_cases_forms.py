@@ -72,3 +72,14 @@ def pictures() -> Iterator[Case]:
     for policy, mode in itertools.product(("not_larger", "not_smaller"), ("linear", "cubic", "nearest")):
         kept = {"mode": mode, "keep_aspect_ratio_policy": policy, "axes": [2, 3], "opset": 19}
         yield case(f"resize_{mode}_{policy}", "Resize", values((1, 2, 6, 5)), None, None, ints(3, 9), **kept)
+
+
+def numbers() -> Iterator[Case]:
+    """Numbers without axes that a constant changes, as indices: a row without the axis of a list of rows."""
+    feed = {"x": values((5, 4)), "i": np.array(1)}
+    for op in ("Add", "Mul", "Sub"):
+        nodes = [helper.make_node(op, ["two", "i"], ["k"]), helper.make_node("Gather", ["x", "k"], ["y0"])]
+        yield Case(f"gather_of_a_number_{op.lower()}", build(nodes, feed, {"two": np.array(2)}), feed)
+    for kind, op in itertools.product((np.float32, np.int64), ("Add", "Div", "Max", "Less")):
+        name = f"{op.lower()}_of_numbers_{np.dtype(kind).name}"
+        yield case(name, op, np.array(3, kind), (np.array(2, kind),))

@@ -303,3 +303,9 @@ def test_whole_numbers_are_refused_where_kernels_take_floats(
     model = from_nodes([node], inputs, used, ["y"], dict.fromkeys(inputs, onnx.TensorProto.INT32))
     with pytest.raises(TargetError, match=r"whole numbers|powers of integers"):
         lower(floating(model))
+
+
+def test_a_reduction_of_a_single_number_is_refused() -> None:
+    model = from_nodes([helper.make_node("ReduceL2", ["x"], ["y"])], {"x": ()}, {}, ["y"])
+    with pytest.raises(TargetError, match="reduction of a single number"):
+        lower(floating(model))

@@ -37,6 +37,8 @@ _ARITHMETIC = frozenset(
     }
 )
 
+_BROADCASTING = _ARITHMETIC | {"FloorMod"}
+
 
 class Unsupported(Exception):
     """A node cannot be expressed; the text is the reason."""
@@ -200,6 +202,8 @@ class Lowering:
         """Add a node with several outputs, given as dimensions and types."""
         node_name = self._unique(name or (self._current.name if self._current else None) or op, op)
         params = list(quants) or [None] * len(outputs)
+        if op in _BROADCASTING and not any(len(dims) for dims, _ in outputs):
+            inputs = [self._without_axes(index) for index in inputs]
         layout = self._format(op, inputs)
         indices = [
             self.tensor(MsTensor(f"{node_name}:{i}", kind, tuple(int(d) for d in dims), quant=quant, format=layout))
@@ -207,6 +211,14 @@ class Lowering:
         ]
         self.ms.nodes.append(MsNode(node_name, op, list(inputs), indices, attributes, quant_type))
         return indices
+
+    def _without_axes(self, index: int) -> int:
+        """A constant number of one axis as one of none: the runtime would give the axis to the result."""
+        tensor = self.ms.tensors[index]
+        if tensor.dims != (1,) or not isinstance(tensor.data, np.ndarray):
+            return index
+        data, name = tensor.data.reshape(()), tensor.name
+        return self.cached(("number", index), lambda: self.add_constant(data, name))
 
     def bind(self, value: ir.Value, index: int, perm: Perm | None = None, *, integer: bool = False) -> None:
         """Register a tensor as a form of an ONNX value."""
@@ -253,9 +265,10 @@ class Lowering:
         key = (value, "operand", rank, perm)
         if key not in self._constants:
             array = np.asarray(constant(value))
-            array = (
-                array.reshape((1,) * (rank - own) + array.shape).transpose(perm) if array.size > 1 else array.ravel()
-            )
+            if array.size > 1:
+                array = array.reshape((1,) * (rank - own) + array.shape).transpose(perm)
+            else:
+                array = array.reshape((1,) if rank else ())
             self._constants[key] = self.add_constant(array, value.name or "constant")
         return self._constants[key]
 

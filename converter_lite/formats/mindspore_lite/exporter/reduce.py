@@ -48,6 +48,8 @@ def reduce_tensor(ctx: Lowering, index: int, mode: ReduceMode, axes: Sequence[in
 
 
 def _axes(ctx: Lowering, node: ir.Node, rank: int) -> list[int]:
+    if not rank:
+        raise Unsupported("a reduction of a single number, in which a runtime does not end")
     given = input_at(node, 1)
     axes = list(ints_attribute(node, "axes")) if given is None else ctx.ints(given, "axes")
     if not axes and int_attribute(node, "noop_with_empty_axes", 0):
