@@ -9,7 +9,7 @@ import numpy as np
 from onnx import helper
 
 from tests.runtimes.ms_case import IMAGE, Case, build, case, const, ints, values, whole
-from tests.runtimes.ms_cases_forms import biases, clamps, crops, numbers, pictures, powers, whole_numbers
+from tests.runtimes.ms_cases_forms import biases, clamps, crops, numbers, pictures, powers, slices, whole_numbers
 from tests.runtimes.ms_cases_sharing import sharing
 from tests.runtimes.ms_cases_tensors import gathers, labels, many_axes, scatters, shapes
 
@@ -421,6 +421,7 @@ FAMILIES = (
     clamps,
     crops,
     numbers,
+    slices,
     pictures,
     powers,
     whole_numbers,

@@ -83,3 +83,9 @@ def numbers() -> Iterator[Case]:
     for kind, op in itertools.product((np.float32, np.int64), ("Add", "Div", "Max", "Less")):
         name = f"{op.lower()}_of_numbers_{np.dtype(kind).name}"
         yield case(name, op, np.array(3, kind), (np.array(2, kind),))
+
+
+def slices() -> Iterator[Case]:
+    """Backwards from in front of the first element, which is the first one."""
+    for start in (-4, -5, -9):
+        yield case(f"slice_backwards_from_{start}", "Slice", values((4, 3)), ints(start), ints(-9), ints(0), ints(-1))

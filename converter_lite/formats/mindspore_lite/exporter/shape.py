@@ -116,6 +116,7 @@ def _slice(ctx: Lowering, node: ir.Node) -> None:
     forward: list[tuple[int, int, int, int]] = []
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         begin, stop, stride = slice(start, end, step).indices(shape[axis])
+        begin = max(begin, 0)  # backwards from in front of the first element, ONNX begins at the first one
         place = perm.index(axis)
         if stride > 0:
             forward.append((begin, max(stop, begin), place, stride))
