@@ -160,11 +160,8 @@ def _cast(lowering: Lowering, node: ir.Node) -> None:
     name, result, kind = lowering.tensor(source), lowering.result(value), element_type(value)
     given, dtype = element_type(source), dtype_name(source)
     if lowering.absorbs and VarType.UINT8 in (given, kind) and VarType.FP32 not in (given, kind) and given is not kind:
-        name, given, dtype = (
-            cast(lowering, name, given, VarType.FP32),
-            VarType.FP32,
-            "float32",
-        )  # the only way from and to UINT8
+        # The only way from and to UINT8 leads through floats.
+        name, given, dtype = cast(lowering, name, given, VarType.FP32), VarType.FP32, "float32"
     if kind is VarType.BOOL and given is not VarType.BOOL:
         nonzero(lowering, name, result, dtype)
     elif kind is given:
