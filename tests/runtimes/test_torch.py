@@ -38,6 +38,8 @@ MODELS: dict[str, dict[str, tuple[int, ...]]] = {
     "recurrent.pt2": {},
     "projected.pt2": {},
     "scripted.pt": {"ids": (2, 3), "x": (2, 4), "times": (3,)},
+    "half.pt": {"input": (2, 4)},
+    "double.pt": {"input": (2, 4)},
     "traced.jit": {"picture": (1, 3, 32, 32)},
     "quantized.pt2": {},
 }

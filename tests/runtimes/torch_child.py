@@ -138,6 +138,18 @@ def scripted(folder):
     record(folder / "scripted.pt", inputs, found)
 
 
+def other_floats(folder):
+    """Layers whose numbers are exact in float16."""
+    for name, kind in (("half.pt", torch.float16), ("double.pt", torch.float64)):
+        network = nn.Sequential(nn.Linear(4, 3), nn.ReLU()).to(kind).eval()
+        network[0].weight.data, network[0].bias.data = (
+            part.data.mul(4).round().div(4) for part in network[0].parameters()
+        )
+        x = torch.randn(2, 4).mul(4).round().div(4).to(kind)
+        torch.jit.script(network).save(str(folder / name))
+        record(folder / name, {"input": x}, {"output": network(x)})
+
+
 def traced(folder):
     network, picture = MobileNet().eval(), torch.randn(1, 3, 32, 32)
     script = torch.jit.trace(network, picture)
@@ -262,7 +274,7 @@ def quantized(folder):
     exported(folder / "at_run_time.pt2", QuantizedAtRunTime(), {"x": torch.randn(2, 3)})
 
 
-MODELS = (mobilenet, recurrent, projected, scripted, traced, refused, quantized)
+MODELS = (mobilenet, recurrent, projected, scripted, other_floats, traced, refused, quantized)
 
 
 def silero(path, folder):

@@ -34,7 +34,8 @@ def answer(path: Path, request: Request, folder: Path) -> Answer:
             f"the file does not say the shapes of its inputs ({', '.join(names)})",
             f"give them: --inputShape={names[0]}:1,...",
         )
-    samples, notes = first_that_runs(lambda values: network(*values), {name: request.shapes[name] for name in given})
+    shapes = {name: request.shapes[name] for name in given}
+    samples, notes = first_that_runs(lambda values: network(*values), shapes, network.parameters())
     program = torch.export.export(network, tuple(samples), strict=False)
     refuse_changes(program)
     return export(program, folder, inputs=given, notes=notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -10,18 +10,24 @@ import torch
 
 
 def first_that_runs(
-    call: Callable[[list[Any]], Any], shapes: Mapping[str, Sequence[int]]
+    call: Callable[[list[Any]], Any], shapes: Mapping[str, Sequence[int]], weights: Iterable[Any]
 ) -> tuple[list[Any], list[str]]:
     """Inputs with which a network runs: floats, or where it needs integers (indices), those; and what to say about them.
+
+    Args:
+        call: Runs it with an input for each name.
+        shapes: Of the inputs.
+        weights: Its parameters; inputs are floats of their type.
 
     Raises:
         RuntimeError: It does not run with any; the first reason is given.
     """
     names = list(shapes)
+    real = next((weight.dtype for weight in weights if weight.dtype.is_floating_point), torch.float32)
     choices = [chosen for count in range(len(names) + 1) for chosen in combinations(names, count)][:64]
     first: Exception | None = None
     for integers in choices:
-        values = [sample(shapes[name], integral=name in integers) for name in names]
+        values = [sample(shapes[name], torch.int64 if name in integers else real) for name in names]
         try:
             with torch.no_grad():
                 call(values)
@@ -35,8 +41,8 @@ def first_that_runs(
     raise first
 
 
-def sample(shape: Sequence[int], *, integral: bool) -> Any:
+def sample(shape: Sequence[int], kind: torch.dtype) -> Any:
     """Repeatable numbers, zeros for integers."""
-    if integral:
-        return torch.zeros(list(shape), dtype=torch.int64)
-    return torch.randn(list(shape), generator=torch.Generator().manual_seed(0))
+    if not kind.is_floating_point:
+        return torch.zeros(list(shape), dtype=kind)
+    return torch.randn(list(shape), generator=torch.Generator().manual_seed(0)).to(kind)

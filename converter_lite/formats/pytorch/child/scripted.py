@@ -106,7 +106,9 @@ def answer(path: Path, archive: Archive, request: Request, folder: Path) -> Answ
         kept = [(slot, value.clone() if isinstance(value, torch.Tensor) else value) for slot, value in kept]
         shapes = {name: request.shapes[name] for name in call.names}
         with _restored(kept):
-            samples, notes = first_that_runs(lambda values: script(*call.arguments(values)), shapes)
+            samples, notes = first_that_runs(
+                lambda values: script(*call.arguments(values)), shapes, script.parameters()
+            )
         state, begins, constants = _state(script, call, samples, tensors, others, kept)
         weights = [slot for slot in tensors if slot not in state]
         with _restored(kept):
