@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 BATCH_DECIDES = ("json", "quiet", "version", "executor")
 """Flags that a job of a batch does not have."""
 
+OTHER_LISTS = (".cfg", ".ini", ".yaml", ".yml")
+"""Suffixes of files in which a user of other tools may list jobs."""
+
 
 @click.command("batch", short_help="Convert many models, each in a process of its own.")
 @click.argument("sources", nargs=-1)
@@ -81,7 +84,7 @@ def batch_command(context: click.Context, /, sources: tuple[str, ...], **options
 
 
 def _refuse_overwrites(jobs: Sequence[Job], sources: Sequence[Path], results: Sequence[Path | None]) -> None:
-    """Refuse a result of the batch that would replace what a job reads.
+    """Refuse a result of the batch that would replace what a job reads, or stand where a job puts its files.
 
     Raises:
         UsageError: It would, or both results are one file.
@@ -93,6 +96,14 @@ def _refuse_overwrites(jobs: Sequence[Job], sources: Sequence[Path], results: Se
         with suppress(OSError, ConverterError):  # a job that cannot be read fails by itself, with a reason
             read.update(files_read(job))
     refuse_overwrites(results, read)
+    folders = {
+        folder.absolute() for job in jobs if (path := job.path("outputFile")) is not None for folder in path.parents
+    }
+    for result in results:
+        if result is not None and result.absolute() in folders:
+            raise UsageError(
+                "a job puts its files into a folder of this name", where=str(result), hint="name another file"
+            )
 
 
 def collect_jobs(
@@ -111,6 +122,13 @@ def collect_jobs(
         flags["configFile"] = config
     if not sources:
         raise UsageError("name a job file (.toml), or models", where="batch")
+    other = next((source for source in sources if source.endswith(OTHER_LISTS)), None)
+    if other is not None:
+        raise UsageError(
+            "this is no model, and job files are TOML",
+            where=other,
+            hint="a .toml file has a table [[job]] for each job",
+        )
     if not any(source.endswith(".toml") for source in sources):
         return jobs_of_models(sources, flags, output_dir)
     if len(sources) > 1:
@@ -165,7 +183,8 @@ def run_batch(
         write_text(junit, junit_xml(done, suite=suite))
     failed = sum(result.status != 0 for result in done)
     skipped = sum(result.skipped for result in done)
-    click.echo(f"{len(done) - failed - skipped} converted, {skipped} as before, {failed} failed: {result_file}")
+    where = f": {result_file}" if done else ""
+    click.echo(f"{len(done) - failed - skipped} converted, {skipped} as before, {failed} failed{where}")
     return max([stopped, *(result.exit_status for result in done)])
 
 

@@ -101,6 +101,8 @@ def test_models_named_on_the_command_line_share_settings(shop: Workshop) -> None
         (("jobs.toml", "--junit=jobs.toml"), "would overwrite an input"),
         (("jobs.toml", "--json=bins/000.bin"), "would overwrite an input"),
         (("jobs.toml", "--json=r.json", "--junit=r.json"), "would overwrite another output"),
+        (("model.onnx", "--outputDir=results", "--json=results"), "a job puts its files into a folder of this name"),
+        (("jobs.yaml",), "job files are TOML"),
         (("model.onnx", "--set", "cache="), "the value is empty"),
         (("model.onnx", "--set", "dryRun=yes"), "the value is true or false, not 'yes'"),
         (("jobs.toml", "--frobnicate"), "No such option"),
