@@ -17,6 +17,7 @@ from converter_lite.formats.onnx.flags import OnnxFlags
 from converter_lite.formats.paddle.flags import NbFlags
 from converter_lite.formats.registry import FORMATS, FRAMEWORKS
 from converter_lite.system.encryption import WRITTEN_KEY_BYTES, key_of, reading_key
+from converter_lite.system.files import refuse_home_sign
 
 if TYPE_CHECKING:
     from converter_lite.config.settings import QuantizationConfig
@@ -333,9 +334,7 @@ def _path(name: str, given: object) -> Path | None:
     path = Path(given)
     if "\0" in str(path):
         raise UsageError("a path cannot hold a zero byte", where=name)
-    if path.parts[:1] == ("~",):
-        hint = "write $HOME or the whole path: shells put a folder for ~ at the beginning of a word only"
-        raise UsageError("~ is no folder here", where=str(path), hint=hint)
+    refuse_home_sign(path)
     return path
 
 

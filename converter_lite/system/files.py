@@ -87,7 +87,9 @@ def transaction(directory: Path) -> Iterator[Transaction]:
 
     Raises:
         ConverterError: The directory cannot be written, or the disk is full.
+        UsageError: It is below ``~``.
     """
+    refuse_home_sign(directory)
     work: Path | None = None
     files: Transaction | None = None
     lock: int | None = None
@@ -147,6 +149,17 @@ def destinations(output_file: Path, suffixes: Sequence[str]) -> list[Path]:
     return [destination(output_file, suffix) for suffix in suffixes]
 
 
+def refuse_home_sign(path: Path) -> None:
+    """Refuse a path below ``~``, which a shell left as it is: a folder of that name would be made in the current one.
+
+    Raises:
+        UsageError: It begins with ``~``.
+    """
+    if path.parts[:1] == ("~",):
+        hint = "write $HOME or the whole path: shells put a folder for ~ at the beginning of a word only"
+        raise UsageError("~ is no folder here", where=str(path), hint=hint)
+
+
 def refuse_overwrites(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
     """:func:`refuse_overwrite` for several outputs, each beside those before it; those that are not asked for are ``None``."""
     wanted, read = [path for path in outputs if path is not None], [path for path in inputs if path is not None]
@@ -158,8 +171,9 @@ def refuse_overwrite(output: Path, inputs: Sequence[Path], *, also: Sequence[Pat
     """Refuse an output that is one of the input files, or one of the other outputs (``also``).
 
     Raises:
-        UsageError: It is, or it is a directory, a device or a pipe.
+        UsageError: It is, or it is a directory, a device or a pipe, or below ``~``.
     """
+    refuse_home_sign(output)
     if _is_folder(output):
         raise UsageError("the path of an output is a directory", where=str(output), hint="add a file name")
     if is_stream(output):

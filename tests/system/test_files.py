@@ -98,6 +98,15 @@ def test_a_name_that_is_too_long_is_a_wrong_path() -> None:
             use()
 
 
+def test_a_folder_below_the_sign_of_home_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="~ is no folder here"):
+        write_text(Path("~/results/a.json"), "{}")
+    with pytest.raises(UsageError, match="~ is no folder here"):
+        refuse_overwrite(Path("~/a.json"), [])
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_directory_in_the_way_is_refused_and_the_other_files_stay_old(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("old a")
     (tmp_path / "b").mkdir()
