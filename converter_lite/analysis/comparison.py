@@ -16,11 +16,11 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.analysis.alignment import BY_NAME, Alignment, Layer, align
-from converter_lite.analysis.held import Held, HeldSums
+from converter_lite.analysis.channel_map import ChannelMap, ChannelMapSums
 from converter_lite.analysis.isolation import ALONE, Isolated, Scaled, fed_tensors
 from converter_lite.analysis.tensor_errors import TensorError, TensorErrorSums
 from converter_lite.pipeline.request import DEFAULT_MIN_COSINE
-from converter_lite.quantization.answers import least_answers
+from converter_lite.quantization.detections import detection_thresholds
 from converter_lite.quantization.equalize import HOMOGENEOUS
 from converter_lite.reports.observation import Pair, grouped, observable, shapes
 from converter_lite.runtime.context import RunContext
@@ -201,11 +201,11 @@ class _Group:
         self.expected = open_session(engine, observable(reference, wanted))
         self.given = open_session(engine, observable(quantized, (p.written for p in pairs)))
         self.alone: Session | None = None if cut is None else open_session(engine, cut)
-        self.held: dict[str, Held | None] = {}
-        self._sums = {pair.origin: HeldSums() for pair in pairs}
-        answers = least_answers(reference)
-        self.accumulated = {pair.origin: TensorErrorSums(answers.get(pair.origin, 0.0)) for pair in pairs}
-        self.local = {pair.origin: TensorErrorSums(answers.get(pair.origin, 0.0)) for pair in pairs}
+        self.held: dict[str, ChannelMap | None] = {}
+        self._sums = {pair.origin: ChannelMapSums() for pair in pairs}
+        thresholds = detection_thresholds(reference)
+        self.accumulated = {pair.origin: TensorErrorSums(thresholds.get(pair.origin, 0.0)) for pair in pairs}
+        self.local = {pair.origin: TensorErrorSums(thresholds.get(pair.origin, 0.0)) for pair in pairs}
 
     def look_at(self, feed: Feed, pool: ThreadPoolExecutor) -> None:
         """Use a sample to find the order of channels and the factors of an equalization."""
@@ -255,7 +255,7 @@ def _scaled(
     seen = {name: held for run in runs for name, held in run.held.items()}
     outputs = {value.name for value in reference.graph.outputs}
     nodes = {node.name: node for node in reference.graph}
-    found: dict[str, Held | None] = {}
+    found: dict[str, ChannelMap | None] = {}
     for layer in alignment.layers:
         first = nodes[layer.nodes[0]]
         source = first.inputs[0].name if first.inputs and first.inputs[0] is not None else None

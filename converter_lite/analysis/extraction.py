@@ -17,8 +17,8 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.analysis.channel_map import Indices
 from converter_lite.analysis.comparison import Comparison, LayerError
-from converter_lite.analysis.held import Indices
 from converter_lite.analysis.isolation import ALONE, Isolated, fed_tensors
 from converter_lite.analysis.recorded import SET, recorded_files
 from converter_lite.formats.onnx.writer import save

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.analysis.alignment import Layer
-from converter_lite.analysis.held import Held
+from converter_lite.analysis.channel_map import ChannelMap
 from converter_lite.analysis.taps import Tap
 from converter_lite.kernels.params import QuantParams
 from converter_lite.reports.cutting import STAND_IN, cut, integers, parts
@@ -33,7 +33,7 @@ class Scaled:
     """
 
     tap: Tap
-    held: Held | None = None
+    held: ChannelMap | None = None
 
     @property
     def is_equalized(self) -> bool:

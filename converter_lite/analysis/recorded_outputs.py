@@ -18,7 +18,7 @@ from converter_lite.analysis.recorded import read_archive
 from converter_lite.analysis.tensor_errors import TensorError, TensorErrorSums
 from converter_lite.data.inputs import format_shape
 from converter_lite.errors import DataError, did_you_mean
-from converter_lite.quantization.answers import least_answers
+from converter_lite.quantization.detections import detection_thresholds
 from converter_lite.reports.csv_rows import name_field, number_field
 from converter_lite.reports.observation import observable
 from converter_lite.runtime.context import RunContext
@@ -102,8 +102,8 @@ def compare_recorded(
         near = did_you_mean(unknown[0], known)
         raise DataError(f"the float model has no tensor called {', '.join(unknown[:5])}{near}", where=where)
     session = open_session(context.engine, observable(reference, names))
-    answers = least_answers(reference)
-    sums = {name: TensorErrorSums(answers.get(name, 0.0)) for name in names}
+    thresholds = detection_thresholds(reference)
+    sums = {name: TensorErrorSums(thresholds.get(name, 0.0)) for name in names}
     pairs = list(zip(feeds, recorded, strict=True))
     for index, (feed, given) in enumerate(context.log.track(pairs, "comparing", len(pairs))):
         expected = session.run(feed)

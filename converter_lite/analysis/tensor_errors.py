@@ -22,7 +22,7 @@ class TensorError:
         sqnr: Signal to quantization noise ratio over all samples, dB; infinite when equal.
         max_error: Largest absolute difference.
         max_value: Largest absolute float value.
-        empty: Samples in which neither graph finds anything (:mod:`converter_lite.quantization.answers`).
+        empty: Samples in which neither graph finds anything (:mod:`converter_lite.quantization.detections`).
     """
 
     cosine: float

@@ -405,9 +405,9 @@ def main() -> None:
     defer_imports()
     clean_up_when_terminated()
     if sys.argv[1:2] == [OPT]:
-        from converter_lite.cli.opt import hurry
+        from converter_lite.cli.opt import start_fast
 
-        hurry(sys.argv)
+        start_fast(sys.argv)
     try:
         cli.main()
     except SystemExit as done:

@@ -314,14 +314,14 @@ def main() -> None:
     use_one_heap()
     multiply_in_one_thread()
     clean_up_when_terminated()
-    hurry(sys.argv)
+    start_fast(sys.argv)
     try:
         cli.main()
     except SystemExit as done:
         end_process(done.code)
 
 
-def hurry(arguments: Sequence[str]) -> None:
+def start_fast(arguments: Sequence[str]) -> None:
     """Make a process start faster that has one short conversion to do."""
     if not any("configFile" in argument for argument in arguments):
         # A conversion without samples takes less time than all the imports, and what it allocates lives until the end.

@@ -81,7 +81,7 @@ class _Mixture(torch.autograd.Function):
         return slope.mul_(1 + 2 * STRETCH).mul_(gradient)
 
 
-class _Indecision(torch.autograd.Function):
+class _RoundingRegularizer(torch.autograd.Function):
     """Sum of ``1 - |2 mixture - 1| ** sharpness`` (Nagel et al. 2020, formula 24)."""
 
     @staticmethod
@@ -214,14 +214,14 @@ class WeightGrid(nn.Module):
             self.share = nn.Parameter(torch.logit(reached))
         return self.share
 
-    def indecision(self, sharpness: float) -> Tensor:
+    def rounding_regularizer(self, sharpness: float) -> Tensor:
         """Sum over the weight of 1 for a mixture of equal parts and 0 for one of the integers alone, as it was computed last.
 
         Args:
             sharpness: The greater, the nearer to an integer a mixture still counts as 1.
         """
         mixed, self._mixed = self._mixed, self._mixed.detach()
-        return _Indecision.apply(mixed, sharpness)
+        return _RoundingRegularizer.apply(mixed, sharpness)
 
     def harden(self) -> None:
         """Take the integer with the larger share."""

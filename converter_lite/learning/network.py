@@ -42,7 +42,7 @@ BIAS_BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Freedom:
+class Trainable:
     """What of a quantized network may learn.
 
     Attributes:
@@ -75,7 +75,7 @@ class Network(nn.Module):
     Args:
         model: Graph with names; it is not changed.
         quantized: Its plan and integers; ``model`` is its graph. ``None``: the float network, which learns nothing.
-        freedom: What may learn.
+        trainable: What may learn.
 
     Attributes:
         inputs: Names of the graph's inputs, in its order; :meth:`forward` takes them in this order.
@@ -90,7 +90,7 @@ class Network(nn.Module):
     """
 
     def __init__(
-        self, model: ir.Model, quantized: QuantizedModel | None = None, freedom: Freedom | None = None
+        self, model: ir.Model, quantized: QuantizedModel | None = None, trainable: Trainable | None = None
     ) -> None:
         super().__init__()
         plan = quantized.plan if quantized is not None else QuantPlan("FLOAT")
@@ -101,7 +101,7 @@ class Network(nn.Module):
         self.activations: dict[str, ActivationGrid] = {}
         self.biases: dict[str, nn.Parameter] = {}
         self.quantized = quantized
-        self._freedom = freedom or Freedom()
+        self._trainable = trainable or Trainable()
         self._grids = nn.ModuleList()
         self._parameters_of_biases = nn.ParameterList()
         self._constants: dict[str, Tensor] = {}
@@ -209,7 +209,7 @@ class Network(nn.Module):
         for name, params in plan.activations.items():
             key = _identity(params)
             if key not in shared:
-                learns = self._freedom.activation_grids and key not in fixed_keys
+                learns = self._trainable.activation_grids and key not in fixed_keys
                 shared[key] = ActivationGrid(params, learns=learns)
                 self._grids.append(shared[key])
             self.activations[name] = shared[key]
@@ -231,7 +231,7 @@ class Network(nn.Module):
         if array is None or name in self._constants or name in self.biases:
             return
         tensor = torch.from_numpy(np.array(array))
-        if is_bias and self.quantized is not None and tensor.is_floating_point() and self._freedom.biases:
+        if is_bias and self.quantized is not None and tensor.is_floating_point() and self._trainable.biases:
             self.biases[name] = nn.Parameter(tensor)
             self._parameters_of_biases.append(self.biases[name])
         else:
@@ -265,8 +265,8 @@ class Network(nn.Module):
             array = g.constant(value)
             assert array is not None
             integers = self.quantized.integers(name)
-            grid = WeightGrid(array.astype(np.float32), params, integers, learns=self._freedom.weight_steps)
-            grid.steps.requires_grad_(self._freedom.integers)
+            grid = WeightGrid(array.astype(np.float32), params, integers, learns=self._trainable.weight_steps)
+            grid.steps.requires_grad_(self._trainable.integers)
             self.weights[name] = grid
             self._grids.append(grid)
         return self.weights[name]

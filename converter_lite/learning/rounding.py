@@ -24,22 +24,22 @@ import torch
 from torch import Tensor
 
 from converter_lite.errors import ModelError
+from converter_lite.learning.block_inputs import BLOCK_INPUT_BYTES, BlockInputs, restored, stored
 from converter_lite.learning.blocks import Block, blocks_of, operations
 from converter_lite.learning.front import front_of
 from converter_lite.learning.grids import WeightGrid
 from converter_lite.learning.judge import LIKELY, Judge
-from converter_lite.learning.network import Freedom, Network
+from converter_lite.learning.network import Network, Trainable
 from converter_lite.learning.pace import STEP_SECONDS, THERE, seconds
 from converter_lite.learning.readback import learned
-from converter_lite.learning.stations import STATION_BYTES, Stations, restored, stored
 from converter_lite.learning.training import (
     Batch,
     Goal,
     Optimizer,
     batches,
     distance,
-    indecision,
     loss_of,
+    rounding_regularizer,
     sizes_of_results,
 )
 from converter_lite.quantization.cost import multiplications
@@ -175,9 +175,9 @@ class _Lesson:
         self.best = found[self.number]
         quantized = self.best.quantized
         is_free = wanted.grids
-        freedom = Freedom(integers=False, weight_steps=is_free, activation_grids=is_free)
+        trainable = Trainable(integers=False, weight_steps=is_free, activation_grids=is_free)
         self.teacher = Network(quantized.reference or model).eval()
-        self.student = Network(quantized.model, quantized, freedom)
+        self.student = Network(quantized.model, quantized, trainable)
         self.graph = quantized.model.graph
         self.generator = torch.Generator().manual_seed(wanted.seed)
         self.draw = np.random.default_rng(wanted.seed)
@@ -236,7 +236,7 @@ class _Lesson:
     def _most_memory(self) -> int:
         """Bytes that the process will hold: what it holds now, and either what blocks pass through or the tensors of a batch."""
         batch = 4 * COPIES * sum(self.elements.values()) * (self.batch if self.stacks else 1)
-        return own_memory() + max(STATION_BYTES + BLOCK_BYTES, batch)
+        return own_memory() + max(BLOCK_INPUT_BYTES + BLOCK_BYTES, batch)
 
     def _block_batch(self, block: Block) -> int:
         """Samples in a step of a block."""
@@ -295,22 +295,22 @@ class _Lesson:
         judges = -(-len(self.judges) // size)
         copies = (_tensors(feed) for feed in with_copies(self.pictures, self.wanted.seed))
         parts = chain(_parts(self.judges, size), _parts(copies, size))
-        stations = Stations(self.teacher, self.student, parts, self.memory)
+        block_inputs = BlockInputs(self.teacher, self.student, parts, self.memory)
         kept = 0
         for number, block in enumerate(self.log.track(self.blocks, "learning blocks", len(self.blocks))):
             elements = sum(self.elements.get(name, 0) for name in (*block.inputs, *block.outputs))
             room = max(BLOCK_BYTES // (2 * max(elements, 1)) // size, 1)
             samples = [
                 _Sample(known, right)
-                for index in range(judges, min(judges + room, stations.count))
-                for known, right in self._singles(stations, index, block)
+                for index in range(judges, min(judges + room, block_inputs.count))
+                for known, right in self._singles(block_inputs, index, block)
             ]
-            held = [pair for index in range(judges) for pair in self._singles(stations, index, block)]
+            held = [pair for index in range(judges) for pair in self._singles(block_inputs, index, block)]
             kept += self._learn_block(block, samples, [_Sample(*pair) for pair in held], total)
             later = {name for other in self.blocks[number + 1 :] for name in other.inputs}
             names = [name for name in self.elements if name in later and name in {*block.inputs, *block.outputs}]
             del samples, held
-            stations.move(names, sum(self.elements[name] for name in names) * (drawn + len(self.judges)))
+            block_inputs.move(names, sum(self.elements[name] for name in names) * (drawn + len(self.judges)))
             if self._is_overdue():
                 break
         self.log.debug(f"  {kept} of {len(self.blocks)} blocks came nearer to the float network on held-out samples")
@@ -318,10 +318,10 @@ class _Lesson:
             grid.drop = 0.0
 
     def _singles(
-        self, stations: Stations, index: int, block: Block
+        self, block_inputs: BlockInputs, index: int, block: Block
     ) -> Iterator[tuple[dict[str, Tensor], dict[str, Tensor]]]:
         """What a block reads in the student and gives in the teacher, sample by sample."""
-        known, right = stations.read(index, block.inputs), stations.wanted(index, block.outputs)
+        known, right = block_inputs.read(index, block.inputs), block_inputs.wanted(index, block.outputs)
         count = (
             next(iter(known.values())).shape[0] // next(iter(self.samples[0].values())).shape[0] if self.stacks else 1
         )
@@ -364,7 +364,7 @@ class _Lesson:
         self, samples: Sequence[_Sample], goals: Sequence[Goal], grids: Sequence[WeightGrid], done: float
     ) -> Iterator[Tensor]:
         for loss in self._block_losses(samples, goals):
-            yield loss + loss.detach() * indecision(grids, done)
+            yield loss + loss.detach() * rounding_regularizer(grids, done)
 
     def _judged(self, samples: Sequence[_Sample], goals: Sequence[Goal]) -> float:
         """Mean loss of a block on held-out samples."""

@@ -34,10 +34,10 @@ FREE_SHARE = 0.2
 """Share of the steps in which soft integers are not pulled anywhere (Nagel et al. 2020)."""
 
 SHARPEST = (20.0, 2.0)
-"""First and last sharpness of :meth:`~converter_lite.learning.grids.WeightGrid.indecision` (Nagel et al. 2020)."""
+"""First and last sharpness of :meth:`~converter_lite.learning.grids.WeightGrid.rounding_regularizer` (Nagel et al. 2020)."""
 
 PULL = (1.0, 100.0)
-"""First and last weight of the mean indecision, relative to the loss."""
+"""First and last weight of the mean regularizer, relative to the loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Optimizer:
         return sum(values) / max(len(values), 1)
 
 
-def indecision(grids: Sequence[WeightGrid], done: float) -> Tensor | float:
+def rounding_regularizer(grids: Sequence[WeightGrid], done: float) -> Tensor | float:
     """What soft integers add to a loss of 1, so that they leave mixtures: nothing at first, and everything in the end.
 
     Args:
@@ -138,7 +138,7 @@ def indecision(grids: Sequence[WeightGrid], done: float) -> Tensor | float:
     late = (done - FREE_SHARE) / (1 - FREE_SHARE)
     sharpness = SHARPEST[1] + (SHARPEST[0] - SHARPEST[1]) * 0.5 * (1 + math.cos(math.pi * late))
     pull = PULL[0] * (PULL[1] / PULL[0]) ** late
-    parts = [grid.indecision(sharpness) for grid in grids]
+    parts = [grid.rounding_regularizer(sharpness) for grid in grids]
     return pull * torch.stack(parts).sum() / sum(grid.steps.numel() for grid in grids)
 
 

@@ -22,10 +22,10 @@ from converter_lite.runtime.engine import Feed, Session
 _log = logging.getLogger(__name__)
 
 NOTHING_FOUND = "nothing is found in any sample, so the cosine proves nothing: give samples in which something is"
-"""What is said of an output that answers no (:mod:`~converter_lite.quantization.answers`) to all samples."""
+"""What is said of an output that answers no (:mod:`~converter_lite.quantization.detections`) to all samples."""
 
 _NO_AXES: Mapping[str, frozenset[int]] = MappingProxyType({})
-_NO_ANSWERS: Mapping[str, float] = MappingProxyType({})
+_NO_THRESHOLDS: Mapping[str, float] = MappingProxyType({})
 
 
 def compare(
@@ -34,7 +34,7 @@ def compare(
     samples: Iterable[tuple[Feed, Feed]],
     *,
     open_axes: Mapping[str, frozenset[int]] = _NO_AXES,
-    answers: Mapping[str, float] = _NO_ANSWERS,
+    thresholds: Mapping[str, float] = _NO_THRESHOLDS,
     threads: int = 1,
 ) -> tuple[OutputAccuracy, ...]:
     """Accuracy per output over all samples, where the float model's values are finite.
@@ -47,9 +47,9 @@ def compare(
         samples: Feeds of both (they differ where input types were changed).
         open_axes: Output -> axes whose length depends on what the model computes (boxes that a detector finds). Samples in which
             such a length differs cannot be compared.
-        answers: Output -> value below which it says that nothing is there, see
-            :func:`~converter_lite.quantization.answers.least_answers`. Samples in which both models say so have no cosine; it is
-            1, with a warning, where these are all.
+        thresholds: Output -> value below which it says that nothing is there, see
+            :func:`~converter_lite.quantization.detections.detection_thresholds`. Samples in which both models say so have no
+            cosine; it is 1, with a warning, where these are all.
         threads: Samples that run side by side.
 
     A warning counts the samples that cannot be compared, including those for which the float model gives no finite value; the
@@ -58,7 +58,7 @@ def compare(
     Raises:
         QualityError: The written model gives NaN or infinite values where the float model does not, or different shapes.
     """
-    sums = [ErrorSums(nothing=answers.get(name, 0.0)) for name in reference.output_names]
+    sums = [ErrorSums(nothing=thresholds.get(name, 0.0)) for name in reference.output_names]
     left: Counter[tuple[str, str]] = Counter()
     count = 0
     for expected, given in _outputs(reference, written, samples, threads):

@@ -36,7 +36,6 @@ from converter_lite.pipeline.prove import Proof, Proven, check_operators
 from converter_lite.pipeline.read import read_config, read_source
 from converter_lite.pipeline.report import Reporting
 from converter_lite.pipeline.request import ConvertRequest
-from converter_lite.pipeline.rescue import second_choice
 from converter_lite.pipeline.result import ConvertResult, rejected_to_json
 from converter_lite.pipeline.rewrites import chosen_rewrites
 from converter_lite.pipeline.samples import (
@@ -46,6 +45,7 @@ from converter_lite.pipeline.samples import (
     open_proof_samples,
     open_samples,
 )
+from converter_lite.pipeline.second_choice import second_choice
 from converter_lite.quantization.choice import Choice, choose
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan, load_plans, save_plans
 from converter_lite.quantization.quantizer import Resources, decide, quantize

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.errors import UsageError
-from converter_lite.execution.beside import Beside
+from converter_lite.execution.background import BackgroundCall
 from converter_lite.log import Log
 from converter_lite.pipeline.request import PROOF_SAMPLES, ConvertRequest
 from converter_lite.runtime.context import RunContext
@@ -69,7 +69,7 @@ class InputCheck:
             check(context=self.context)
             return _nothing
         found = Log()
-        under_way = Beside(partial(check, context=replace(self.context, log=found)))
+        under_way = BackgroundCall(partial(check, context=replace(self.context, log=found)))
 
         def settle() -> None:
             under_way.result()

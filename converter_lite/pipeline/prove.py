@@ -29,8 +29,8 @@ from converter_lite.pipeline.request import DEFAULT_MIN_COSINE, LARGE_PROOF_SAMP
 from converter_lite.pipeline.result import accuracy_to_json, speed_to_json
 from converter_lite.pipeline.speed import Speed, compare_speed, loads_slowly, slow_kinds
 from converter_lite.pipeline.summary import accuracy_lines
-from converter_lite.quantization.answers import least_answers
 from converter_lite.quantization.choice import Choice
+from converter_lite.quantization.detections import detection_thresholds
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.reports.accuracy import OutputAccuracy
 from converter_lite.runtime.blocks import BlockSession, is_larger_than_memory
@@ -113,7 +113,7 @@ class Proof:
         self._original = original
         self._is_large = is_larger_than_memory(original)
         self._reference: Session | None = None
-        self._open_axes, self._answers = _open_axes(original), least_answers(original)
+        self._open_axes, self._thresholds = _open_axes(original), detection_thresholds(original)
         self._request = request
         self._dataset = dataset
         self._context = context
@@ -195,7 +195,7 @@ class Proof:
                 session,
                 tracked,
                 open_axes=self._open_axes,
-                answers=self._answers,
+                thresholds=self._thresholds,
                 threads=self._side_by_side,
             )
         except ModelError as error:

@@ -20,7 +20,7 @@ from converter_lite.config.names import InputType
 from converter_lite.data.inputs import InputSpec, input_specs
 from converter_lite.data.layout import DOUBT_RATIO, Layout, model_layout, roughness_ratio
 from converter_lite.preprocessing.normalization import PIXELS, USUAL, Normalization, View, guess
-from converter_lite.preprocessing.probe import Feeling, Probe, Vector, bias_ratio, distances
+from converter_lite.preprocessing.probe import Probe, Statistics, Vector, bias_ratio, distances
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
 
@@ -48,7 +48,7 @@ SHARE_OF_CALIBRATION = 0.08
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class PreferenceThresholds:
     """When a variant is preferred, if the distributions of layers are known.
 
     Attributes:
@@ -62,11 +62,11 @@ class Doubt:
     noise: float
 
 
-RANGE_DOUBT = Doubt(gain=0.15, agreeing=0.6, noise=1.0)
-CHANNEL_DOUBT = Doubt(gain=0.05, agreeing=0.8, noise=4.0)
+RANGE_THRESHOLDS = PreferenceThresholds(gain=0.15, agreeing=0.6, noise=1.0)
+CHANNEL_THRESHOLDS = PreferenceThresholds(gain=0.05, agreeing=0.8, noise=4.0)
 """Exchanged channels change distances by a tenth; another range changes them many times."""
 
-LEANING = Doubt(gain=0.0, agreeing=0.5, noise=4.0)
+LEANING = PreferenceThresholds(gain=0.0, agreeing=0.5, noise=4.0)
 """What a few samples have to show for more of them to be examined: correct samples rarely do."""
 
 FAR_BIAS, NEARER_BIAS = 2.4, 1.2
@@ -165,7 +165,7 @@ def examine(
     if not preparation.are_pictures and _is_turned(spec, layout, feeds):
         return [_layout_finding(spec, layout)]
     probe = Probe(model, context)
-    if not probe.can_feel:
+    if not probe.is_observed:
         return []
     ranges = probe if probe.known else Probe(model, context, first_only=True)
     return _Examination(spec, feeds, preparation, probe, ranges, samples).run()
@@ -229,7 +229,7 @@ class _Examination:
         self._view = View(layout, used or PIXELS, blue_first=preparation.order == "BGR")
         room = max(WORK, SHARE_OF_CALIBRATION * samples * probe.whole)
         self._runs = int(room / max(probe.work, 1.0))
-        self._felt: dict[tuple[Normalization | None, bool], Feeling] = {}
+        self._measured: dict[tuple[Normalization | None, bool], Statistics] = {}
 
     def run(self) -> list[Finding]:
         """What seems to be wrong, if anything."""
@@ -260,25 +260,25 @@ class _Examination:
             varied.append({**feed, name: array})
         return varied
 
-    def _feeling(self, wanted: Normalization | None, count: int, *, swapped: bool = False) -> Feeling:
+    def _statistics(self, wanted: Normalization | None, count: int, *, swapped: bool = False) -> Statistics:
         """The network's statistics for the first samples in another form; each runs once."""
-        known = self._felt.get((wanted, swapped))
+        known = self._measured.get((wanted, swapped))
         start = 0 if known is None else len(known.margins)
         if start < count:
             feeds = self._feeds[start:count]
             given = wanted is None and not swapped
             more = self._probe(feeds if given else self._varied(wanted, swapped=swapped, feeds=feeds))
             known = more if known is None else known.then(more)
-            self._felt[wanted, swapped] = known
+            self._measured[wanted, swapped] = known
         assert known is not None
         return known.first(count)
 
     def _best_known(self, wanted: Sequence[Normalization], count: int) -> Normalization | None:
         """A normalization with which layers are clearly nearer to their distributions in training."""
         few = min(FIRST_SAMPLES, count)
-        for samples, doubt in ((few, LEANING), (count, RANGE_DOUBT)):
-            given = self._feeling(None, samples)
-            gains = {other: self._gain(given, self._feeling(other, samples), doubt) for other in wanted}
+        for samples, thresholds in ((few, LEANING), (count, RANGE_THRESHOLDS)):
+            given = self._statistics(None, samples)
+            gains = {other: self._gain(given, self._statistics(other, samples), thresholds) for other in wanted}
             wanted = [other for other in wanted if gains[other] > 0.0]
         return max(wanted, key=gains.__getitem__, default=None)
 
@@ -288,16 +288,16 @@ class _Examination:
         if bias is None:
             return None
         own = abs(bias_ratio(self._ranges(self._feeds[:count]), bias))
-        felt = [(n, self._ranges(self._varied(n, swapped=False, feeds=self._feeds[:count]))) for n in wanted]
-        nearest = min(((abs(bias_ratio(other, bias)), i) for i, (_, other) in enumerate(felt)), default=(own, 0))
-        return felt[nearest[1]][0] if own > FAR_BIAS and own - nearest[0] > NEARER_BIAS else None
+        measured = [(n, self._ranges(self._varied(n, swapped=False, feeds=self._feeds[:count]))) for n in wanted]
+        nearest = min(((abs(bias_ratio(other, bias)), i) for i, (_, other) in enumerate(measured)), default=(own, 0))
+        return measured[nearest[1]][0] if own > FAR_BIAS and own - nearest[0] > NEARER_BIAS else None
 
-    def _gain(self, given: Feeling, other: Feeling, doubt: Doubt) -> float:
+    def _gain(self, given: Statistics, other: Statistics, thresholds: PreferenceThresholds) -> float:
         """Mean log ratio by which the other variant is nearer to training, 0 if that is not certain."""
-        noise = doubt.noise / len(given.means[0])
+        noise = thresholds.noise / len(given.means[0])
         mine, theirs = distances(given, self._probe.known), distances(other, self._probe.known)
         gain = float(np.log((mine + noise) / (theirs + noise)).mean())
-        return gain if gain > doubt.gain and (mine > theirs).mean() >= doubt.agreeing else 0.0
+        return gain if gain > thresholds.gain and (mine > theirs).mean() >= thresholds.agreeing else 0.0
 
     def _is_swapped(self, wanted: Normalization | None) -> bool:
         """Whether the samples fit the model clearly better with red and blue exchanged."""
@@ -308,7 +308,7 @@ class _Examination:
             return False
         mine, theirs = self._both_orders(wanted, count)
         if self._probe.known:
-            return self._gain(mine, theirs, CHANNEL_DOUBT) > 0.0
+            return self._gain(mine, theirs, CHANNEL_THRESHOLDS) > 0.0
         signals = mine.preferences(theirs)
         rest = self._feeds[count : min(MORE * count, LOOKED_AT)]
         if rest and certainty(signals) > UNSURE:
@@ -316,9 +316,9 @@ class _Examination:
             signals = np.concatenate([signals, mine.preferences(theirs)], axis=1)
         return certainty(signals) > SURE
 
-    def _both_orders(self, wanted: Normalization | None, count: int) -> tuple[Feeling, Feeling]:
+    def _both_orders(self, wanted: Normalization | None, count: int) -> tuple[Statistics, Statistics]:
         """The network's statistics for the first samples as they are, and with red and blue exchanged."""
-        return self._feeling(wanted, count), self._feeling(wanted, count, swapped=True)
+        return self._statistics(wanted, count), self._statistics(wanted, count, swapped=True)
 
     def _range_finding(self, wanted: Normalization) -> Finding:
         used, name = self._view.used, self._spec.name

@@ -48,7 +48,7 @@ LEAST_PROBABILITY = 1e-38
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class TrainingStatistics:
     """A layer's distribution in training: float64 ``(channels,)`` each."""
 
     mean: Vector
@@ -56,39 +56,39 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Feeling:
+class Statistics:
     """Statistics of the network for some samples.
 
     Attributes:
         means, squares: Per layer float64 ``(samples, channels)``: mean and mean square over positions.
-        answers: Responses, float64 ``(layers, samples)``: mean of the positive part of inner layers.
+        responses: Responses, float64 ``(layers, samples)``: mean of the positive part of inner layers.
         margins: Float64 ``(samples,)``: by how much the recognized class stands out, 0 if no output has classes.
     """
 
     means: list[Vector]
     squares: list[Vector]
-    answers: Vector
+    responses: Vector
     margins: Vector
 
-    def first(self, count: int) -> Feeling:
+    def first(self, count: int) -> Statistics:
         """The same of the first samples."""
         means, squares = [rows[:count] for rows in self.means], [rows[:count] for rows in self.squares]
-        return Feeling(means, squares, self.answers[:, :count], self.margins[:count])
+        return Statistics(means, squares, self.responses[:, :count], self.margins[:count])
 
-    def then(self, other: Feeling) -> Feeling:
+    def then(self, other: Statistics) -> Statistics:
         """The same of these samples and others behind them."""
         pairs = zip((*self.means, *self.squares), (*other.means, *other.squares), strict=True)
         rows = [np.concatenate(pair) for pair in pairs]
-        answers = np.concatenate([self.answers, other.answers], axis=1)
+        responses = np.concatenate([self.responses, other.responses], axis=1)
         layers = len(self.means)
-        return Feeling(rows[:layers], rows[layers:], answers, np.concatenate([self.margins, other.margins]))
+        return Statistics(rows[:layers], rows[layers:], responses, np.concatenate([self.margins, other.margins]))
 
-    def preferences(self, other: Feeling) -> Vector:
+    def preferences(self, other: Statistics) -> Vector:
         """Signals, positive where the network prefers the other variant of a sample: float64 ``(2, samples)``."""
-        mine, theirs = self.answers, other.answers
+        mine, theirs = self.responses, other.responses
         alive = np.all((mine > 0) & (theirs > 0), axis=1)
-        answers = np.log(theirs[alive] / mine[alive]).sum(axis=0)
-        return np.stack([answers, other.margins - self.margins])
+        responses = np.log(theirs[alive] / mine[alive]).sum(axis=0)
+        return np.stack([responses, other.margins - self.margins])
 
 
 class Probe:
@@ -104,7 +104,7 @@ class Probe:
         bias: Absolute biases of the first layer, ``None`` without.
         work: Multiplications per sample.
         whole: Multiplications of the whole model per sample.
-        can_feel: Whether there is a layer to examine.
+        is_observed: Whether there is a layer to examine.
     """
 
     def __init__(self, model: ir.Model, context: RunContext, *, first_only: bool = False) -> None:
@@ -121,11 +121,11 @@ class Probe:
         self._count, self._inner, self._threads = len(observed), len(inner), context.threads
         self.work = sum(map(multiplications, graph.graph))
         self.whole = sum(map(multiplications, model.graph))
-        self.can_feel = bool(observed)
+        self.is_observed = bool(observed)
         self._graph, self._engine = graph, context.engine
         self._session: Session | None = None
 
-    def __call__(self, feeds: Sequence[Feed]) -> Feeling:
+    def __call__(self, feeds: Sequence[Feed]) -> Statistics:
         """Statistics of these samples.
 
         Raises:
@@ -135,21 +135,23 @@ class Probe:
             self._session = open_session(self._engine, self._graph)
         means: list[list[Vector]] = [[] for _ in range(self._count)]
         squares: list[list[Vector]] = [[] for _ in range(self._count)]
-        answers: list[list[float]] = []
+        responses: list[list[float]] = []
         margins: list[float] = []
         for outputs in map_ordered(self._session.run, feeds, self._threads):
             for i in range(self._count):
                 means[i].append(outputs[g.observation("mean", i)].astype(np.float64))
                 squares[i].append(outputs[g.observation("square", i)].astype(np.float64))
-            answers.append([float(outputs[g.observation("answer", i)].mean()) for i in range(self._inner)])
+            responses.append([float(outputs[g.observation("response", i)].mean()) for i in range(self._inner)])
             margins.append(sum(_margin(outputs[name]) for name in self._outputs))
         stacked = [np.stack(rows) for rows in means], [np.stack(rows) for rows in squares]
-        return Feeling(*stacked, np.array(answers, np.float64).reshape(len(answers), self._inner).T, np.array(margins))
+        return Statistics(
+            *stacked, np.array(responses, np.float64).reshape(len(responses), self._inner).T, np.array(margins)
+        )
 
 
-def _known(node: ir.Node) -> Known:
+def _known(node: ir.Node) -> TrainingStatistics:
     mean, spread = node.outputs[0].meta["batchnorm"]
-    return Known(np.asarray(mean, np.float64), np.abs(np.asarray(spread, np.float64)))
+    return TrainingStatistics(np.asarray(mean, np.float64), np.abs(np.asarray(spread, np.float64)))
 
 
 def _first_bias(layers: Sequence[ir.Node]) -> Vector | None:
@@ -180,7 +182,7 @@ def _observed(model: ir.Model, layers: Sequence[ir.Node], inner: Sequence[ir.Nod
             if user is not None and is_positive
             else _derived(graph, "Relu", [value], g.observation("positive", i))
         )
-        _put_mean(graph, positive, g.observation("answer", i))
+        _put_mean(graph, positive, g.observation("response", i))
     graph.outputs.extend(last)
     remove_unread(graph)
     for name, value in list(graph.initializers.items()):
@@ -221,10 +223,10 @@ def _margin(output: NDArray[Any]) -> float:
     return float(margins.mean())
 
 
-def distances(feeling: Feeling, known: Sequence[Known]) -> Vector:
+def distances(statistics: Statistics, known: Sequence[TrainingStatistics]) -> Vector:
     """How far each layer is from its distribution in training: squared shift in deviations, plus squared log of the spread."""
     found = []
-    for mean, square, want in zip(feeling.means, feeling.squares, known, strict=True):
+    for mean, square, want in zip(statistics.means, statistics.squares, known, strict=True):
         center = mean.mean(axis=0)
         spread = np.sqrt(np.maximum(square.mean(axis=0) - center * center, 1e-12))
         alive = want.spread > DEAD * np.median(want.spread)
@@ -234,8 +236,8 @@ def distances(feeling: Feeling, known: Sequence[Known]) -> Vector:
     return np.array(found)
 
 
-def bias_ratio(feeling: Feeling, bias: Vector) -> float:
+def bias_ratio(statistics: Statistics, bias: Vector) -> float:
     """Natural log of the first layer's typical bias over the typical spread of its output."""
-    mean, square = feeling.means[0].mean(axis=0), feeling.squares[0].mean(axis=0)
+    mean, square = statistics.means[0].mean(axis=0), statistics.squares[0].mean(axis=0)
     spread = np.sqrt(np.maximum(square - mean * mean, 1e-12))
     return float(np.log(max(np.median(bias), 1e-12) / np.median(spread)))

@@ -31,7 +31,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PartRequest:
     """What a part computes.
 
     Attributes:

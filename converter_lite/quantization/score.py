@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from converter_lite.execution.ordered import map_ordered
 from converter_lite.kernels.similarity import are_both_below, cosine_similarity
 from converter_lite.kernels.tails import exceeded_by
-from converter_lite.quantization.answers import least_answers
+from converter_lite.quantization.detections import detection_thresholds
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed, Session
 from converter_lite.runtime.serializing import open_session
@@ -34,7 +34,7 @@ class Score:
 
     Attributes:
         cosine: Mean cosine with the float outputs, of the worst output, over samples in which one of both finds something
-            (:mod:`~converter_lite.quantization.answers`); -1 if values are not finite.
+            (:mod:`~converter_lite.quantization.detections`); -1 if values are not finite.
         error: Largest absolute difference of any output value; infinite where values are not finite.
         noise: Squared error over squared signal, mean over outputs and such samples; infinite likewise.
         doubt: Standard error of that mean cosine, as far as the samples that are compared stand for others.
@@ -65,8 +65,8 @@ class Scorer:
 
     def __init__(self, reference: ir.Model, feeds: Sequence[Feed], context: RunContext) -> None:
         self._context = context
-        answers = least_answers(reference)
-        self._nothing = [answers.get(value.name or "", 0.0) for value in reference.graph.outputs]
+        thresholds = detection_thresholds(reference)
+        self._nothing = [thresholds.get(value.name or "", 0.0) for value in reference.graph.outputs]
         self._expected: list[Outputs] = []
         session, room = self._session(reference), SCORE_BYTES
         for feed in feeds:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.execution.ordered import map_ordered
-from converter_lite.quantization.piece import Asked, Piece
+from converter_lite.quantization.piece import PartRequest, Piece
 from converter_lite.quantization.qdq.parts import FOUR_BITS
 from converter_lite.quantization.shared_pieces import SharedPieces
 from converter_lite.runtime.context import RunContext
@@ -78,7 +78,7 @@ class SequentialRun:
         """
         node = value.producer()
         keep = [v for v in _stored_form(node.inputs if node else ()) if v.name not in self._values]
-        return list(self._run(Asked(value, keep, mean=True), lambda _, array: array, later))
+        return list(self._run(PartRequest(value, keep, mean=True), lambda _, array: array, later))
 
     def map(
         self, value: ir.Value, function: Callable[[int, NDArray[Any]], Result], *, later: Container[ir.Value]
@@ -93,13 +93,13 @@ class SequentialRun:
             later: As for :meth:`means`.
         """
         keep = [v for v in _stored_form([value]) if v.name not in self._values]
-        return self._run(Asked(value, keep, mean=False), function, later)
+        return self._run(PartRequest(value, keep, mean=False), function, later)
 
     def hold(self, node: ir.Node, *, later: Container[ir.Value]) -> None:
         """Run as far as the inputs of a node, for :meth:`behind`; ``later`` as for :meth:`means`."""
         keep = [v for v in _stored_form(node.inputs) if v.name not in self._values]
         if keep:
-            deque(self._run(Asked(keep[0], keep, mean=False), lambda *_: None, later), maxlen=0)
+            deque(self._run(PartRequest(keep[0], keep, mean=False), lambda *_: None, later), maxlen=0)
 
     def behind(self, model: ir.Model) -> Callable[[int], list[NDArray[Any]]]:
         """Outputs, by the number of a sample, of a graph that computes the same up to the values that are held.
@@ -112,7 +112,7 @@ class SequentialRun:
         return lambda sample: piece.outputs(self._stored[sample])
 
     def _run(
-        self, asked: Asked, function: Callable[[int, NDArray[Any]], Result], later: Container[ir.Value]
+        self, asked: PartRequest, function: Callable[[int, NDArray[Any]], Result], later: Container[ir.Value]
     ) -> Iterator[Result]:
         piece = self._pieces.piece(list(self._values.values()), asked, self._halves())
         dropped, forgotten = set[str](), list[str | None]()

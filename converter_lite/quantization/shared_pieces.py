@@ -16,7 +16,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.quantization.piece import Arrays, Asked, Piece
+from converter_lite.quantization.piece import Arrays, PartRequest, Piece
 from converter_lite.runtime.context import RunContext
 
 SHARED_FROM = 64
@@ -56,7 +56,7 @@ class SharedPieces:
         self._seen: Counter[Hashable] = Counter()
         self._shared: dict[Hashable, tuple[Piece, list[str]]] = {}
 
-    def piece(self, inputs: Sequence[ir.Value], asked: Asked, halves: Container[str | None]) -> Runs:
+    def piece(self, inputs: Sequence[ir.Value], asked: PartRequest, halves: Container[str | None]) -> Runs:
         """The part that computes some values.
 
         Args:
@@ -114,7 +114,7 @@ def _give(graph: ir.Graph, values: Iterable[ir.Value]) -> None:
 
 
 def _structure(
-    section: g.Section, given: Container[ir.Value], asked: Asked, halves: Container[str | None]
+    section: g.Section, given: Container[ir.Value], asked: PartRequest, halves: Container[str | None]
 ) -> Hashable | None:
     """What two parts have in common if one session can run both; ``None`` of a part that is unlike all others."""
     numbers: dict[ir.Value | None, int] = {None: -1}

@@ -8,7 +8,7 @@ Three remedies for a tensor that products with constant weights read:
    them, too, where equalization cannot divide the tensor (:mod:`converter_lite.quantization.filters`).
 2. A scale per row, found at run time: helps against single rows that are large (behind Gelu, where a few tokens are up to ten
    times as large as the others). Dynamic quantization only.
-3. A few columns apart, whose products stay float (:mod:`converter_lite.quantization.apart`): helps against a few that are
+3. A few columns apart, whose products stay float (:mod:`converter_lite.quantization.float_columns`): helps against a few that are
    far larger than all others, be it in some rows (behind Gelu). Full quantization only.
 
 Factors cost nothing where the constants that the tensor is computed from can be divided instead
@@ -35,8 +35,8 @@ from converter_lite.calibration.runner import remove_unread
 from converter_lite.errors import ConfigError
 from converter_lite.execution.ordered import map_ordered
 from converter_lite.log import Log
-from converter_lite.quantization.apart import compute_apart
 from converter_lite.quantization.expected_input import expected_rows
+from converter_lite.quantization.float_columns import compute_columns_in_float
 from converter_lite.quantization.plan import NodeMode, QuantPlan, smoothed_name
 from converter_lite.quantization.remedies import (
     ALPHAS,
@@ -209,7 +209,9 @@ def apply_smoothing(model: ir.Model, plan: QuantPlan, *, mode: NodeMode) -> None
             raise ConfigError("the plan does not fit the model", problems=tuple(problems))
         upstream = None if mode is not NodeMode.DYNAMIC or columns else item.upstream(factors)
         if columns:
-            compute_apart(model.graph, value, [(node, matrix(node)[columns]) for node in nodes], columns, names)
+            compute_columns_in_float(
+                model.graph, value, [(node, matrix(node)[columns]) for node in nodes], columns, names
+            )
         if upstream is None:
             _divide(model.graph, item, factors, columns, names)
         else:

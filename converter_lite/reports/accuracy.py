@@ -16,7 +16,7 @@ class OutputAccuracy:
         sqnr: Signal to quantization noise ratio over all samples, dB; infinite when equal.
         max_error: Largest absolute difference.
         max_value: Largest absolute value of the float output.
-        empty: Samples in which neither model finds anything (:mod:`converter_lite.quantization.answers`).
+        empty: Samples in which neither model finds anything (:mod:`converter_lite.quantization.detections`).
     """
 
     name: str

@@ -30,7 +30,7 @@ from converter_lite.reports.cutting import STAND_IN, cut, integers, parts
 
 
 @dataclass(frozen=True, slots=True)
-class Supply:
+class CutInput:
     """An input of the cut graph.
 
     Attributes:
@@ -48,7 +48,7 @@ class Supply:
         return origin if self.params is None else integers(origin, self.params)
 
 
-def isolated(quantized: QuantizedModel, written: ir.Model, outputs: Iterable[str]) -> tuple[ir.Model, list[Supply]]:
+def isolated(quantized: QuantizedModel, written: ir.Model, outputs: Iterable[str]) -> tuple[ir.Model, list[CutInput]]:
     """The quantized graph as isolated layers.
 
     Args:
@@ -71,7 +71,7 @@ class _Cut:
 
     def __init__(self, graph: ir.Graph, quantized: QuantizedModel) -> None:
         self.graph = graph
-        self.supplies: list[Supply] = []
+        self.supplies: list[CutInput] = []
         grids = quantized.plan.activations
         kept = _float_tensors(quantized)
         for value in [*graph.inputs, *(output for node in graph for output in node.outputs)]:
@@ -94,7 +94,7 @@ class _Cut:
             return
         name = STAND_IN.format(value.name)
         cut(self.graph, value, name, readers)
-        self.supplies.append(Supply(name, origin, params))
+        self.supplies.append(CutInput(name, origin, params))
 
 
 def _float_tensors(quantized: QuantizedModel) -> Mapping[str, str]:

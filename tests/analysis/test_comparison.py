@@ -8,9 +8,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from converter_lite.analysis.channel_map import ChannelMapSums
 from converter_lite.analysis.comparison import Comparison, compare_models
 from converter_lite.analysis.comparison_report import csv_text, summary, table, to_json
-from converter_lite.analysis.held import HeldSums
 from converter_lite.analysis.isolation import Scaled
 from converter_lite.analysis.taps import Tap
 from converter_lite.kernels.params import QuantParams, QuantSpec
@@ -96,7 +96,7 @@ def test_factors_of_an_equalization_are_undone() -> None:
 
 
 def factors_of(expected: np.ndarray, given: np.ndarray) -> np.ndarray | None:
-    sums = HeldSums()
+    sums = ChannelMapSums()
     sums.add(expected, given)
     held = sums.result()
     assert held is None or held.order is None

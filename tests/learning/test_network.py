@@ -14,7 +14,7 @@ import torch
 from converter_lite.errors import ModelError
 from converter_lite.kernels.pairs import count_violations
 from converter_lite.learning.blocks import STEP_OPERATIONS, operations
-from converter_lite.learning.network import Freedom, Network
+from converter_lite.learning.network import Network, Trainable
 from converter_lite.learning.readback import learned
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.settings import WeightSettings
@@ -131,7 +131,7 @@ def test_soft_integers_end_where_they_started_if_nothing_pulls_them() -> None:
         before = grid().detach()
         grid.soften()
         assert 0 < float((grid().detach() - before).abs().max()) <= float(grid.first.detach().max())
-        assert float(grid.indecision(2.0).detach()) > 0
+        assert float(grid.rounding_regularizer(2.0).detach()) > 0
         grid.harden()
         np.testing.assert_array_equal(grid().detach().numpy(), before.numpy())
 
@@ -156,7 +156,7 @@ def test_gradients_of_soft_integers_are_those_of_their_formula() -> None:
     with torch.no_grad():
         share.copy_(torch.linspace(-4, 4, share.numel()).reshape(share.shape))  # both ends are cut off
     pull = torch.linspace(-1, 1, share.numel()).reshape(share.shape)
-    ((grid() * pull).sum() + 0.7 * grid.indecision(5.5)).backward()
+    ((grid() * pull).sum() + 0.7 * grid.rounding_regularizer(5.5)).backward()
 
     wanted = share.detach().clone().requires_grad_(True)
     mixture = (torch.sigmoid(wanted) * 1.2 - 0.1).clamp(0, 1)
@@ -202,9 +202,9 @@ def test_nothing_learnt_is_read_back_as_it_was() -> None:
 
 
 def trained(
-    quantized: QuantizedModel, freedom: Freedom | None = None, *, rate: float = 0.003
+    quantized: QuantizedModel, trainable: Trainable | None = None, *, rate: float = 0.003
 ) -> tuple[Network, list[float]]:
-    teacher, student = Network(network()), Network(quantized.model, quantized, freedom)
+    teacher, student = Network(network()), Network(quantized.model, quantized, trainable)
     torch.manual_seed(0)
     x = torch.randn(32, 3, 8, 8)
     optimizer = torch.optim.Adam([p for p in student.parameters() if p.requires_grad], rate)
@@ -237,7 +237,7 @@ def test_learnt_weights_cannot_saturate() -> None:
 
 def test_only_what_is_free_learns() -> None:
     quantized = full(network())
-    student, _ = trained(quantized, Freedom(integers=False, weight_steps=False, activation_grids=False))
+    student, _ = trained(quantized, Trainable(integers=False, weight_steps=False, activation_grids=False))
     found = learned(student)
     assert found.plan.activations["e"].scale == quantized.plan.activations["e"].scale
     for name, params in quantized.plan.weights.items():

@@ -159,7 +159,7 @@ def test_samples_in_which_neither_model_finds_anything_have_no_cosine() -> None:
 
     reference, written = Found(y=np.array([1.0, 0.0])), Found(y=np.array([0.6, 0.8]))
     pairs = [({"shift": np.float32(scale)},) * 2 for scale in (1e-3, 1.0, 1e-7, 1e-3)]
-    (accuracy,) = compare(reference, written, pairs, answers={"y": 1 / 256})
+    (accuracy,) = compare(reference, written, pairs, thresholds={"y": 1 / 256})
     assert (accuracy.cosine, accuracy.least_cosine) == pytest.approx((0.6, 0.6))
     assert accuracy.empty == 3
     (plain,) = compare(reference, written, pairs)
@@ -168,13 +168,13 @@ def test_samples_in_which_neither_model_finds_anything_have_no_cosine() -> None:
 
 def test_a_file_that_finds_what_is_not_there_has_a_cosine() -> None:
     (accuracy,) = compare(
-        Fixed(y=np.array([1e-7, 0])), Fixed(y=np.array([0, 1e-2])), samples(0), answers={"y": 1 / 256}
+        Fixed(y=np.array([1e-7, 0])), Fixed(y=np.array([0, 1e-2])), samples(0), thresholds={"y": 1 / 256}
     )
     assert (accuracy.cosine, accuracy.empty) == (0, 0)
 
 
 def test_an_output_that_finds_nothing_in_any_sample_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     empty = Fixed(y=np.array([1e-7, 0])), Fixed(y=np.array([0, 1e-7]))
-    (accuracy,) = compare(*empty, samples(0, 0), answers={"y": 1 / 256})
+    (accuracy,) = compare(*empty, samples(0, 0), thresholds={"y": 1 / 256})
     assert (accuracy.cosine, accuracy.empty) == (1, 2)
     assert "output y: nothing is found in any sample" in caplog.text

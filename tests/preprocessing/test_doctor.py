@@ -28,7 +28,7 @@ from converter_lite.preprocessing.doctor import (
 )
 from converter_lite.preprocessing.normalization import IMAGENET, PIXELS, SIGNED, UNIT, USUAL, Normalization, View, guess
 from converter_lite.preprocessing.pictures import picture, write_preview
-from converter_lite.preprocessing.probe import Feeling, Probe
+from converter_lite.preprocessing.probe import Probe, Statistics
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Feed
 from tests.support import build, normal
@@ -135,7 +135,7 @@ def test_channels_of_right_samples_are_compared_on_a_few_of_them_only(monkeypatc
     compared: list[int] = []
     original = _Examination._both_orders
 
-    def counting(self: _Examination, wanted: Normalization | None, count: int) -> tuple[Feeling, Feeling]:
+    def counting(self: _Examination, wanted: Normalization | None, count: int) -> tuple[Statistics, Statistics]:
         compared.append(count)
         return original(self, wanted, count)
 
@@ -152,7 +152,7 @@ def test_normalizations_are_compared_on_few_samples_unless_these_lean_to_another
     runs: list[int] = []
     original = Probe.__call__
 
-    def counting(self: Probe, feeds: Sequence[Feed]) -> Feeling:
+    def counting(self: Probe, feeds: Sequence[Feed]) -> Statistics:
         runs.append(len(feeds))
         return original(self, feeds)
 
@@ -221,8 +221,8 @@ def test_without_batch_normalization_the_answers_to_both_orders_are_compared(swa
 def test_the_margin_is_that_of_the_strongest_class_or_place(graph: str, x: list[object], expected: float) -> None:
     feed = np.array(x, np.float32)
     model = build(f"g {graph}", w=np.eye(feed.shape[-1], dtype=np.float32))
-    felt = Probe(model, RunContext())([{"x": feed}])
-    assert felt.margins.tolist() == pytest.approx([expected], abs=0.5)
+    measured = Probe(model, RunContext())([{"x": feed}])
+    assert measured.margins.tolist() == pytest.approx([expected], abs=0.5)
 
 
 def test_certainty_grows_with_samples_that_agree_and_leaves_out_what_says_nothing() -> None:
@@ -284,6 +284,6 @@ def test_a_network_too_large_for_a_single_run_is_not_loaded() -> None:
     model = build("g (float[1,3,8,8] x) => (float[1,4,6,6] y) { y = Conv(x, w) }", w=normal(4, 3, 3, 3))
     engine = Mock(wraps=DEFAULT_ENGINE)
     probe = Probe(model, RunContext(engine=engine))
-    assert probe.can_feel and not engine.session.called
+    assert probe.is_observed and not engine.session.called
     probe([{"x": normal(1, 3, 8, 8)}])
     assert engine.session.call_count == 1

@@ -52,7 +52,7 @@ TYPE_IDS: dict[int, np.dtype[Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class ExternalBytes:
     """Where a weight lies that is not in the file itself: bytes ``offset`` to ``offset + length`` of ``location``."""
 
     location: str
@@ -79,7 +79,7 @@ class Tensor:
     kind: int
     dims: tuple[int, ...]
     data: memoryview | None = None
-    apart: Apart | None = None
+    apart: ExternalBytes | None = None
     key: str = ""
     compression: int = 0
     is_quantized: bool = False

@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.program import MONAD, Apart, Graph, Node, Primitive, Program, Span, Tensor, Unknown
+from converter_lite.formats.mindir.program import (
+    MONAD,
+    ExternalBytes,
+    Graph,
+    Node,
+    Primitive,
+    Program,
+    Span,
+    Tensor,
+    Unknown,
+)
 from converter_lite.formats.protobuf import BYTES, FIXED32, FIXED64, VARINT, Field, Wire
 from converter_lite.system.encryption import is_encrypted
 
@@ -252,7 +262,7 @@ class Reader:
         self._take_names(start, 2)
         return self.tensor(start, end)
 
-    def _apart(self, start: int, end: int) -> Apart:
+    def _apart(self, start: int, end: int) -> ExternalBytes:
         location, numbers = "", {2: 0, 3: 0}
         for found in self._fields(start, end):
             field, kind, first, _ = found
@@ -260,7 +270,7 @@ class Reader:
                 location = self._wire.text(found)
             elif field in numbers and kind == VARINT:
                 numbers[field] = self._wire.varint(first)[0]
-        return Apart(location, numbers[2], numbers[3])
+        return ExternalBytes(location, numbers[2], numbers[3])
 
     def _attribute_name(self, start: int, end: int) -> str:
         self._take_names(start)

@@ -27,7 +27,7 @@ from converter_lite.formats.mindspore_lite.importer.constants import (
     to_float32,
     weight_params,
 )
-from converter_lite.formats.mindspore_lite.importer.stored import Room, Stored, load
+from converter_lite.formats.mindspore_lite.importer.stored import ElementBudget, Stored, load
 from converter_lite.formats.mindspore_lite.permutation import Perm
 from converter_lite.graph import unique_among
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
@@ -70,7 +70,7 @@ class Importer:
         self._constants: dict[tuple[Any, ...], ir.Value] = {}
         self._names: set[str] = set()
         self._node_names: set[str] = set()
-        self._room = Room.of(file_size)
+        self._room = ElementBudget.of(file_size)
         self._node = MsNode("", "", [], [])
         self._reason = "float in the file"
 

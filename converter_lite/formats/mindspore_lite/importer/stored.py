@@ -29,7 +29,7 @@ _CODES = 256
 
 
 @dataclass(slots=True)
-class Room:
+class ElementBudget:
     """The budget that is left for the constants of a file.
 
     Attributes:
@@ -41,7 +41,7 @@ class Room:
     kept: int
 
     @classmethod
-    def of(cls, file_size: int) -> Room:
+    def of(cls, file_size: int) -> ElementBudget:
         """The budget of a whole file."""
         return cls(ELEMENTS_PER_BYTE * file_size, KEPT_PER_BYTE * file_size)
 
@@ -80,7 +80,7 @@ class Stored:
         return prod(self.dims)
 
 
-def load(tensor: MsTensor, room: Room) -> Stored:
+def load(tensor: MsTensor, room: ElementBudget) -> Stored:
     """A constant, checked to its last bit; it is kept decoded if there is room.
 
     Args:
@@ -117,14 +117,14 @@ def _count(tensor: MsTensor, limit: int) -> int:
     return count
 
 
-def _entropy_coded(tensor: MsTensor, raw: memoryview, count: int, room: Room) -> Stored:
+def _entropy_coded(tensor: MsTensor, raw: memoryview, count: int, room: ElementBudget) -> Stored:
     stream = FseStream.of(raw)
     decode = partial(decode_fse, stream, count)
     source = _kept_or_checked(decode, partial(stream.parts, count), count * stream.dtype.itemsize, room)
     return Stored(tensor.dims, stream.dtype, source, table=stream.centroids)
 
 
-def _integers(tensor: MsTensor, raw: memoryview, count: int, quant: MsQuant, room: Room) -> Stored:
+def _integers(tensor: MsTensor, raw: memoryview, count: int, quant: MsQuant, room: ElementBudget) -> Stored:
     encoded = (raw, tensor.compression, quant, count)
     dtype = encodings.integer_type(quant.bits)
     decode = partial(encodings.decode, *encoded)
@@ -135,7 +135,7 @@ def _integers(tensor: MsTensor, raw: memoryview, count: int, quant: MsQuant, roo
 
 
 def _kept_or_checked(
-    decode: Callable[[], NDArray[Any]], parts: Callable[[], Iterator[object]], size: int, room: Room
+    decode: Callable[[], NDArray[Any]], parts: Callable[[], Iterator[object]], size: int, room: ElementBudget
 ) -> NDArray[Any] | Callable[[], NDArray[Any]]:
     """The decoded array, or a function that decodes it; damage is found now in either case."""
     if size <= room.kept:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from converter_lite.errors import MISFITS, ModelError
-from converter_lite.formats.paddle.pir.scanner import BYTE_ORDER_MARK, Damage, Scanner, text_of, weight
+from converter_lite.formats.paddle.pir.scanner import BYTE_ORDER_MARK, MalformedText, Scanner, text_of, weight
 from converter_lite.formats.paddle.program import VarType
 
 NEWEST = 4
@@ -113,13 +113,13 @@ def _document(data: bytes) -> tuple[int, list[Operation]]:
             scanner.value()
     scanner.end()
     if version is None or operations is None:
-        raise Damage("it has no version, or no program")
+        raise MalformedText("it has no version, or no program")
     return version, operations
 
 
 def _version(base: Any) -> int:
     if not isinstance(base, dict) or base.get("magic") != "pir" or type(base.get("version")) is not int:
-        raise Damage("its first part does not name PIR and a version")
+        raise MalformedText("its first part does not name PIR and a version")
     return int(base["version"])
 
 
@@ -145,7 +145,7 @@ def _only(scanner: Scanner, wanted: str) -> Iterator[None]:
             continue
         for index, _ in enumerate(scanner.items()):
             if index:
-                raise Damage(f"its main program has several {wanted}")
+                raise MalformedText(f"its main program has several {wanted}")
             yield
 
 
@@ -158,7 +158,7 @@ def _shortened(made: dict[str, Any]) -> Any:
     if name == "t_dtensor":
         element, dims = made["D"][:2]
         if not isinstance(element, str) or not all(type(size) is int for size in dims):
-            raise Damage("the type of a value makes no sense")
+            raise MalformedText("the type of a value makes no sense")
         return Tensor(element, tuple(dims))
     if name == "t_vec":
         return tuple(made["D"])
@@ -171,7 +171,7 @@ def _shortened(made: dict[str, Any]) -> Any:
 
 def _operation(made: Any) -> Operation:
     if not isinstance(made, dict) or not isinstance(made.get("#"), str):
-        raise Damage("an operation has no name")
+        raise MalformedText("an operation has no name")
     name = text_of(made["#"])
     if name == "p":
         attributes = {"parameter_name": text_of(made["A"][3]), "persistable": bool(made.get("OA", [1])[0])}
@@ -190,7 +190,7 @@ def _operation(made: Any) -> Operation:
 def _number(value: Any) -> int:
     number = value["%"]
     if type(number) is not int:
-        raise Damage("the number of a value is none")
+        raise MalformedText("the number of a value is none")
     return number
 
 
@@ -204,7 +204,7 @@ def _result(value: Any) -> Result:
 
 def _attribute(value: Any) -> Any:
     if isinstance(value, dict):
-        raise Damage("the value of an attribute makes no sense")
+        raise MalformedText("the value of an attribute makes no sense")
     if isinstance(value, list):
         return tuple(_attribute(item) for item in value)
     return text_of(value) if isinstance(value, str) else value

@@ -38,7 +38,7 @@ def is_pir(data: bytes) -> bool:
     return data.removeprefix(BYTE_ORDER_MARK)[:1] == b"{"
 
 
-class Damage(ValueError):
+class MalformedText(ValueError):
     """The text is not JSON, or no program could look like this."""
 
 
@@ -77,7 +77,7 @@ class Scanner:
         while True:
             key, self._position = self._decode(self._blank())
             if not isinstance(key, str):
-                raise Damage(f"the key before character {self._position} is not a string")
+                raise MalformedText(f"the key before character {self._position} is not a string")
             self._take(":")
             yield key
             if not self._is_next(","):
@@ -99,13 +99,13 @@ class Scanner:
         """The value that begins here.
 
         Raises:
-            Damage: It is not JSON, is nested too deeply, or would take far more memory than the file.
+            MalformedText: It is not JSON, is nested too deeply, or would take far more memory than the file.
         """
         start = self._blank()
         try:
             value, self._position = self._decode(start)
             return value
-        except Damage:
+        except MalformedText:
             if depth >= DEEPEST or start + len(self._piece(start)) == len(self._text):
                 raise
         kind = self._text[start]
@@ -119,25 +119,25 @@ class Scanner:
         """Count bytes of memory that are kept.
 
         Raises:
-            Damage: They are far more than those of the file.
+            MalformedText: They are far more than those of the file.
         """
         self._left -= weight
         if self._left < 0:
-            raise Damage("it describes far more than it holds")
+            raise MalformedText("it describes far more than it holds")
 
     def end(self) -> None:
         """Nothing but blanks may follow."""
         if self._blank() != len(self._text):
-            raise Damage(f"there is text behind the program, from character {self._position} on")
+            raise MalformedText(f"there is text behind the program, from character {self._position} on")
 
     def _decode(self, start: int) -> tuple[Any, int]:
         piece = self._piece(start)
         try:
             value, length = self._decoder.raw_decode(piece)
         except ValueError as error:
-            raise Damage(f"no JSON at character {start}: {str(error)[:60]}") from None
+            raise MalformedText(f"no JSON at character {start}: {str(error)[:60]}") from None
         if length == len(piece) and piece[-1] not in '"}]':
-            raise Damage(f"the number at character {start} is too long")
+            raise MalformedText(f"the number at character {start} is too long")
         return value, start + length
 
     def _piece(self, start: int) -> str:
@@ -153,11 +153,11 @@ class Scanner:
 
     def _long_string(self, start: int) -> str:
         if self._text[start] != '"':
-            raise Damage(f"no JSON at character {start}")
+            raise MalformedText(f"no JSON at character {start}")
         try:
             value, self._position = json.decoder.scanstring(self._text, start + 1)  # type: ignore[attr-defined]
         except ValueError as error:
-            raise Damage(f"no JSON at character {start}: {str(error)[:60]}") from None
+            raise MalformedText(f"no JSON at character {start}: {str(error)[:60]}") from None
         self.keep(weight(value))
         return str(value)
 
@@ -174,7 +174,7 @@ class Scanner:
 
     def _take(self, mark: str) -> None:
         if not self._is_next(mark):
-            raise Damage(f"{mark!r} is missing at character {self._position}")
+            raise MalformedText(f"{mark!r} is missing at character {self._position}")
 
 
 def weight(value: Any) -> int:
@@ -189,4 +189,4 @@ def weight(value: Any) -> int:
 
 
 def _refuse_constant(name: str) -> float:
-    raise Damage(f"{name} is not JSON")
+    raise MalformedText(f"{name} is not JSON")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from converter_lite.analysis.held import Held, HeldSums
+from converter_lite.analysis.channel_map import ChannelMap, ChannelMapSums
 from tests.support import normal
 
 Array = NDArray[np.float32]
@@ -16,14 +16,14 @@ Pairs = list[tuple[Array, Array]]
 SEEDS = st.integers(0, 2**31)
 
 
-def found(*samples: tuple[Array, Array]) -> Held | None:
-    sums = HeldSums()
+def found(*samples: tuple[Array, Array]) -> ChannelMap | None:
+    sums = ChannelMapSums()
     for expected, given_ in samples:
         sums.add(expected, given_)
     return sums.result()
 
 
-def samples(shape: tuple[int, ...], held: Held, *, count: int = 4, noise: float = 0.02, seed: int = 0) -> Pairs:
+def samples(shape: tuple[int, ...], held: ChannelMap, *, count: int = 4, noise: float = 0.02, seed: int = 0) -> Pairs:
     """Tensors behind a Relu with channels of their own strength, and what a quantized graph holds for them."""
     rng = np.random.default_rng(seed)
     size = [-1 if axis == held.axis else 1 for axis in range(len(shape))]
@@ -51,7 +51,7 @@ def test_order_and_factors_are_found_behind_noise(
     if np.count_nonzero(order != np.arange(count)) < count / 2:
         return
     factors = np.exp(rng.uniform(-1, 1, count)) if is_scaled else None
-    held = Held(axis, factors, order)
+    held = ChannelMap(axis, factors, order)
     made = samples(shape, held, seed=seed)
     result = found(*made)
     assert result is not None and result.axis == axis
@@ -67,17 +67,17 @@ def test_order_and_factors_are_found_behind_noise(
 def test_some_channels_of_many_are_found_to_have_changed() -> None:
     order = np.arange(32)
     order[[3, 11, 20, 31]] = order[[31, 3, 11, 20]]
-    result = found(*samples((1, 32, 8, 8), Held(1, None, order)))
+    result = found(*samples((1, 32, 8, 8), ChannelMap(1, None, order)))
     assert result is not None and result.order is not None
     np.testing.assert_array_equal(result.order, order)
 
 
 def test_dead_channels_take_no_part() -> None:
     order = np.roll(np.arange(12), 5)
-    made = samples((1, 12, 8, 8), Held(1), count=3)
+    made = samples((1, 12, 8, 8), ChannelMap(1), count=3)
     for x, _ in made:
         x[:, [2, 7]] = 0
-    dead = [(x, Held(1, None, order).to_quantized(x)) for x, _ in made]
+    dead = [(x, ChannelMap(1, None, order).to_quantized(x)) for x, _ in made]
     result = found(*dead)
     assert result is not None and result.order is not None
     alive = ~np.isin(order, [2, 7])
@@ -98,8 +98,8 @@ def test_twins_keep_the_numbers_right() -> None:
 
 
 def test_what_is_as_it_was_has_no_order() -> None:
-    assert found(*samples((1, 24, 9, 9), Held(1))) is None
-    assert found(*samples((1, 24, 9, 9), Held(1), noise=0.3)) is None
+    assert found(*samples((1, 24, 9, 9), ChannelMap(1))) is None
+    assert found(*samples((1, 24, 9, 9), ChannelMap(1), noise=0.3)) is None
 
 
 @settings(derandomize=True, deadline=None, max_examples=30)
@@ -121,10 +121,10 @@ def test_an_order_that_leaves_the_tensors_different_is_none() -> None:
 
 def test_few_numbers_suffice_where_they_agree_well() -> None:
     order = np.roll(np.arange(32), 7)
-    result = found(*samples((1, 32), Held(1, None, order), count=32, noise=0.002))
+    result = found(*samples((1, 32), ChannelMap(1, None, order), count=32, noise=0.002))
     assert result is not None
     np.testing.assert_array_equal(result.order, order)
-    assert found(*samples((1, 32), Held(1, None, order), count=4, noise=0.002)) is None
+    assert found(*samples((1, 32), ChannelMap(1, None, order), count=4, noise=0.002)) is None
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 3e38])
@@ -136,7 +136,7 @@ def test_values_that_are_not_finite_show_nothing(bad: float) -> None:
 
 
 def test_results_do_not_depend_on_chance() -> None:
-    made = samples((1, 24, 6, 6), Held(1, np.geomspace(0.5, 2, 24), np.roll(np.arange(24), 1)))
+    made = samples((1, 24, 6, 6), ChannelMap(1, np.geomspace(0.5, 2, 24), np.roll(np.arange(24), 1)))
     first, second = found(*made), found(*made)
     assert first is not None and second is not None
     np.testing.assert_array_equal(first.order, second.order)
@@ -144,7 +144,7 @@ def test_results_do_not_depend_on_chance() -> None:
 
 
 def test_what_is_held_comes_back() -> None:
-    held = Held(2, np.array([0.5, 2.0, 4.0]), np.array([2, 0, 1]))
+    held = ChannelMap(2, np.array([0.5, 2.0, 4.0]), np.array([2, 0, 1]))
     x = normal(2, 4, 3)
     np.testing.assert_allclose(held.to_float(held.to_quantized(x)), x)
     np.testing.assert_array_equal(held.to_quantized(x)[..., 0], x[..., 2] * 4)

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 Result = TypeVar("Result")
 
 
-class Beside(Generic[Result]):
+class BackgroundCall(Generic[Result]):
     """A call that is under way in a thread of its own, which does not keep the process from ending.
 
     Args:

@@ -10,7 +10,7 @@ import pytest
 
 from converter_lite import graph as g
 from converter_lite.errors import ConfigError
-from converter_lite.quantization.apart import compute_apart
+from converter_lite.quantization.float_columns import compute_columns_in_float
 from converter_lite.quantization.plan import NodeMode, QuantPlan, smoothed_name
 from converter_lite.quantization.smooth import apply_smoothing
 from tests.support import Samples, assert_same_outputs, build, clone, full, normal, operators, run, sqnr, written
@@ -46,7 +46,7 @@ def test_the_float_model_computes_the_same() -> None:
     names = {node.outputs[0].name: node for node in changed.graph}
     products = [(names[name], normal(2, 20) * 0) for name in ("a", "z")]
     value = names["h"].outputs[0]
-    compute_apart(changed.graph, value, products, [5, 40], g.Names(changed.graph))
+    compute_columns_in_float(changed.graph, value, products, [5, 40], g.Names(changed.graph))
     assert operators(changed)["MatMul"] == 4
     assert_same_outputs(model, changed, *samples(2))
     plan = QuantPlan("CPU", apart={"h": (5, 40)}, smoothing={"h": np.linspace(0.5, 2, COLUMNS).astype(np.float32)})

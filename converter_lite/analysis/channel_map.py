@@ -57,7 +57,7 @@ ROUNDS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class ChannelMap:
     """How a tensor is held.
 
     Attributes:
@@ -104,7 +104,7 @@ class Held:
         return values if self.factors is None else values / self.along(values.ndim)
 
 
-class HeldSums:
+class ChannelMapSums:
     """Finds how a tensor is held, from samples of it in both graphs."""
 
     def __init__(self) -> None:
@@ -125,17 +125,17 @@ class HeldSums:
         for sums in self._crossed:
             sums.add(expected, given)
 
-    def result(self) -> Held | None:
+    def result(self) -> ChannelMap | None:
         """How it is held; ``None`` if unchanged."""
         plain = self._plain
         if plain is None or not plain.is_usable:
             return None
         factors, left = _factors(plain.xx, plain.xy, plain.yy)
-        found, least = None if factors is None else Held(plain.axis, factors), left / plain.signal
+        found, least = None if factors is None else ChannelMap(plain.axis, factors), left / plain.signal
         for sums in self._crossed:
             for order, factors, left in sums.orders() if sums.is_usable else ():
                 if left < EXPLAINED * least * sums.signal:
-                    found, least = Held(sums.axis, factors, order), left / sums.signal
+                    found, least = ChannelMap(sums.axis, factors, order), left / sums.signal
         return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from converter_lite.quantization.answers import NOTHING, least_answers
+from converter_lite.quantization.detections import NOTHING, detection_thresholds
 from converter_lite.quantization.score import Scorer
 from converter_lite.runtime.context import RunContext
 from tests.support import build
@@ -31,7 +31,7 @@ SHAPES = "g (float[1,4] x) => (float[N,M] y) {{ {} }}"
 )
 def test_answers_come_from_sigmoids_and_nothing_that_enlarges_them(body: str, is_answer: bool) -> None:
     constants = {"stride": np.float32([8.0])} if "stride" in body else {}
-    assert least_answers(build(SHAPES.format(body), **constants)) == ({"y": NOTHING} if is_answer else {})
+    assert detection_thresholds(build(SHAPES.format(body), **constants)) == ({"y": NOTHING} if is_answer else {})
 
 
 def test_a_search_leaves_out_samples_in_which_nothing_is_found() -> None:

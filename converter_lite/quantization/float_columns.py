@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from converter_lite import graph as g
 
 
-def compute_apart(
+def compute_columns_in_float(
     graph: ir.Graph,
     value: ir.Value,
     products: Sequence[tuple[ir.Node, NDArray[np.float32]]],

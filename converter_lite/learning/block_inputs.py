@@ -15,7 +15,7 @@ from converter_lite.learning.network import Network
 from converter_lite.learning.training import Batch
 from converter_lite.system.memory import return_freed_memory
 
-STATION_BYTES = 200 << 20
+BLOCK_INPUT_BYTES = 200 << 20
 """Memory for tensors between blocks, of both networks and all samples."""
 
 LARGEST_HALF = 6e4
@@ -34,7 +34,7 @@ def restored(parts: Batch) -> dict[str, Tensor]:
     return {name: part.float() if part.dtype is torch.float16 else part for name, part in parts.items()}
 
 
-class Stations:
+class BlockInputs:
     """Both networks' tensors in front of the next block.
 
     Args:
@@ -71,7 +71,7 @@ class Stations:
             names: All that later blocks read, apart from the networks' inputs.
             elements: Their elements in all samples.
         """
-        if 2 * 2 * elements > STATION_BYTES:
+        if 2 * 2 * elements > BLOCK_INPUT_BYTES:
             return
         for index in range(len(self._inputs)):
             known, right = self.read(index, names), self.wanted(index, names)
