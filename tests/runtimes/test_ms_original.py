@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from converter_lite.formats.mindspore_lite.container import MsQuant, MsTensor
 from converter_lite.formats.mindspore_lite.enums import Compression
 from converter_lite.formats.mindspore_lite.importer.reader import read, to_quantized_model
-from converter_lite.formats.mindspore_lite.importer.stored import Room, load
+from converter_lite.formats.mindspore_lite.importer.stored import ElementBudget, load
 from converter_lite.kernels.params import QuantSpec, params_from_range
 from converter_lite.kernels.quantize import round_half_away
 from converter_lite.runtime.engine import DEFAULT_ENGINE
@@ -36,7 +36,7 @@ min_quant_weight_channel=0
 
 def stored(tensor: MsTensor) -> NDArray[Any]:
     """Numbers or integers of a constant."""
-    return load(tensor, Room(elements=1 << 24, kept=1 << 24)).array
+    return load(tensor, ElementBudget(elements=1 << 24, kept=1 << 24)).array
 
 
 def original(folder: Path, config: str = "", *, alone: bool = False, model: Path | None = None) -> bytes:
