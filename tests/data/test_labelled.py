@@ -113,7 +113,6 @@ def test_names_of_classes_stand_once(tmp_path: Path) -> None:
         read_classes(tmp_path / "names")
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX")
 def test_a_pipe_holds_no_names_of_classes(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(DataError, match="this is not a regular file"):

@@ -115,7 +115,7 @@ def test_each_definition_is_kept(case: Case) -> None:
         for target in (target for target in TARGETS if target > version):
             raised = raise_opset(_model(case, version), target)
             for found, wanted in zip(run(raised, {"x": case[1][0]}).values(), expected, strict=True):
-                np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5, err_msg=f"{version} -> {target}")
+                np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6, err_msg=f"{version} -> {target}")
 
 
 def _definitions(case: Case) -> dict[int, list[Array]]:
@@ -124,7 +124,7 @@ def _definitions(case: Case) -> dict[int, list[Array]]:
     for version in sorted({max(schema.since_version, 7) for schema in _schemas(case[0])}):
         try:
             found[version] = list(run(_model(case, version), {"x": case[1][0]}).values())
-        except Exception:  # noqa: BLE001 - attributes and inputs of another definition
+        except (ModelError, onnx.shape_inference.InferenceError):  # attributes and inputs of another definition
             continue
     return found
 

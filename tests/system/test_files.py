@@ -183,7 +183,6 @@ def test_a_reader_of_the_messages_that_has_gone_is_no_trouble_with_the_disk(tmp_
     assert contents(tmp_path) == {}
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX")
 def test_a_result_never_takes_the_place_of_a_device_or_an_open_stream(tmp_path: Path) -> None:
     """As the superuser ``--json=/dev/null`` would leave a file in place of the device."""
     pipe, stream = tmp_path / "pipe", tmp_path / "stdout"
