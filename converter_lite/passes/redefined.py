@@ -5,7 +5,7 @@ Found by running one-operator models of each definition in onnxruntime before an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import onnx
@@ -14,22 +14,15 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.errors import ModelError
 from converter_lite.passes.rewrite import replace
+from converter_lite.passes.skeleton import graphs_of
 
 
 def drop_values_of_pads(graph: onnx.GraphProto) -> None:
     """Remove the value to pad with where no value is used, in place: the converter would leave an attribute that has gone."""
-    for node in _nodes(graph):
+    for node in (node for inner in graphs_of(graph) for node in inner.node):
         given = {attribute.name: attribute for attribute in node.attribute} if node.op_type == "Pad" else {}
         if "value" in given and "mode" in given and given["mode"].s != b"constant":
             node.attribute.remove(given["value"])
-
-
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
-                yield from _nodes(inner)
 
 
 def keep_definitions(model: ir.Model, current: int, target: int) -> None:

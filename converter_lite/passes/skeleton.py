@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import onnx
 import onnx_ir as ir
 
@@ -49,3 +51,11 @@ def _add_constant(proto: onnx.GraphProto, name: str, value: ir.Value, detached: 
         shape = list(tensor.shape.numpy())
         proto.input.append(onnx.helper.make_tensor_value_info(name, int(tensor.dtype), shape))
     detached[name] = value
+
+
+def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """A graph, and those in its nodes."""
+    yield graph
+    for attribute in (attribute for node in graph.node for attribute in node.attribute):
+        for inner in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
+            yield from graphs_of(inner)

@@ -14,6 +14,7 @@ from converter_lite.errors import ModelError, nearest
 from converter_lite.formats.onnx.external import PlacedTensor
 from converter_lite.formats.onnx.functions import check_functions, refuse_graph_parameters
 from converter_lite.graph import all_nodes, assign_names, label, opset
+from converter_lite.passes.skeleton import graphs_of
 from converter_lite.system.confinement import is_inside
 
 DAMAGED = "the file is not an ONNX model, or it is damaged"
@@ -78,7 +79,7 @@ def refuse_unreadable_tensors(proto: onnx.ModelProto, path: Path) -> None:
     Raises:
         ModelError: The name of the tensor.
     """
-    for graph in _proto_graphs(proto.graph):
+    for graph in graphs_of(proto.graph):
         for sparse in graph.sparse_initializer:
             raise ModelError(
                 f"initializer {sparse.values.name!r} is a sparse tensor, which is not read",
@@ -94,14 +95,6 @@ def refuse_unreadable_tensors(proto: onnx.ModelProto, path: Path) -> None:
                         where=str(path),
                         hint="save the model again",
                     )
-
-
-def _proto_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """A graph, and those in its nodes."""
-    yield graph
-    for attribute in (attribute for node in graph.node for attribute in node.attribute):
-        for inner in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
-            yield from _proto_graphs(inner)
 
 
 def _proto_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
