@@ -126,9 +126,11 @@ def fingerprint(quantized: QuantizedModel) -> str:
     """A hash of graph, plan and integers: states of a module fit only where it is the same."""
     digest = hashlib.sha256(json.dumps(quantized.plan.to_json(), sort_keys=True).encode())
     for node in quantized.model.graph:
-        digest.update(f"{node.op_type} {[value and value.name for value in node.inputs]}".encode())
+        digest.update(ir.to_proto(node).SerializeToString(deterministic=True))
     for name, value in sorted(quantized.model.graph.initializers.items()):
         digest.update(f"{name} ".encode() + (value.const_value.tobytes() if value.const_value is not None else b""))
+    for name in sorted(quantized.q_weights):
+        digest.update(f"{name} ".encode() + quantized.integers(name).tobytes())
     return digest.hexdigest()
 
 

@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from click.testing import CliRunner
 import converter_lite
 from converter_lite.cli import finetune as command
 from converter_lite.errors import ConverterError, DataError, ModelError, UsageError
-from converter_lite.learning.aware import QuantAware, augmented
+from converter_lite.learning.aware import QuantAware, augmented, fingerprint
 from converter_lite.learning.finetune import Training, finetune, read_checkpoint
 from converter_lite.log import Log
 from converter_lite.quantization.plan import QuantizedModel
@@ -117,6 +118,18 @@ def test_a_module_of_other_data_is_not_written(folder: Path) -> None:
     with pytest.raises(DataError, match="another model, configuration or calibration data"):
         converter_lite.convert(module, folder / "out")
     assert not list(folder.glob("out*"))
+
+
+def test_attributes_and_integers_belong_to_the_start_too() -> None:
+    start = full(network())
+    moved = {name: start.integers(name).copy() for name in ("w1",)}
+    moved["w1"].flat[0] -= np.sign(moved["w1"].flat[0])
+    others = [
+        full(network(NETWORK.replace("pads=[1,1,1,1]", 'auto_pad="SAME_UPPER"'))),
+        replace(start, q_weights={**start.q_weights, **moved}),
+    ]
+    assert fingerprint(start) == fingerprint(full(network()))
+    assert fingerprint(start) not in [fingerprint(other) for other in others]
 
 
 def test_what_quantizes_nothing_is_refused(folder: Path) -> None:
