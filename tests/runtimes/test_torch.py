@@ -37,6 +37,7 @@ MODELS: dict[str, dict[str, tuple[int, ...]]] = {
     "mobilenet.pt2": {},
     "recurrent.pt2": {},
     "projected.pt2": {},
+    "unchanged.pt2": {},
     "scripted.pt": {"ids": (2, 3), "x": (2, 4), "times": (3,)},
     "half.pt": {"input": (2, 4)},
     "double.pt": {"input": (2, 4)},

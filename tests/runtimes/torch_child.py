@@ -111,6 +111,17 @@ def projected(folder):
     exported(folder / "projected.pt2", Projected(), {"rows": torch.randn(1, 5, 6)})
 
 
+class Unchanged(nn.Module):
+    """What goes in comes out again, beside a result."""
+
+    def forward(self, x):
+        return x, x * 2
+
+
+def unchanged(folder):
+    exported(folder / "unchanged.pt2", Unchanged(), {"x": torch.randn(2, 3)})
+
+
 class Scripted(nn.Module):
     """Code with a loop, a branch on a number, a dictionary with the name of an input, and an optional input."""
 
@@ -274,7 +285,7 @@ def quantized(folder):
     exported(folder / "at_run_time.pt2", QuantizedAtRunTime(), {"x": torch.randn(2, 3)})
 
 
-MODELS = (mobilenet, recurrent, projected, scripted, other_floats, traced, refused, quantized)
+MODELS = (mobilenet, recurrent, projected, unchanged, scripted, other_floats, traced, refused, quantized)
 
 
 def silero(path, folder):

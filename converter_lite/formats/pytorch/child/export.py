@@ -48,6 +48,7 @@ def export(
             )
     except torch.onnx.errors.OnnxExporterError as error:
         raise Refusal(_reason(error), "export the part of the network without it, or replace it") from error
+    _name_inputs(made.model.graph)
     made.save(str(folder / MODEL), external_data=_bytes(made.model) > 1 << 30)
     return Answer(notes=list(notes))
 
@@ -67,6 +68,16 @@ def refuse_changes(program: Any) -> None:
             f"it changes its buffers when it is called ({', '.join(changed[:4])})",
             "call eval() before torch.export.export, or give the state as inputs and outputs",
         )
+
+
+def _name_inputs(graph: Any) -> None:
+    """Give an input that is a result, too, its own name: PyTorch's exporter leaves that to the result."""
+    results = {value.name: value for value in graph.outputs}
+    for value in graph.inputs:
+        name = value.name.removesuffix("_orig")
+        if name != value.name and name in results:
+            results[name].name = f"{name}_output"
+            value.name = name
 
 
 def _bytes(model: Any) -> int:
