@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from converter_lite.data.open_sizes import OpenSizes
+from converter_lite.data.random_samples import random_samples
 from converter_lite.errors import ModelError, TargetError
 from converter_lite.formats.requirements import GraphRequirements
 from converter_lite.graph import all_nodes
@@ -29,6 +32,9 @@ MANY_NODES, MANY_NODES_BYTES = 500, 256 << 20
 
 MOST_GROWTH = 1.1
 """Size of a graph, relative to the one that was read, up to which operators are spelled out for their speed alone."""
+
+EXAMPLE_SIZE = 128
+"""Of open dimensions but batches, in the shapes that a message shows."""
 
 RANDOM = frozenset(
     ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
@@ -194,11 +200,7 @@ def _fix_batch(model: ir.Model) -> list[str]:
     return [f"batch 1 in the .ms file, which has fixed shapes: {', '.join(open_axes)} (--inputShape gives another)"]
 
 
-def _example(model: ir.Model, names: dict[str, list[int]]) -> str:
-    parts = []
-    for value in model.graph.inputs:
-        if value.name in names:
-            shape = value.shape if value.shape is not None else [None] * 4
-            sizes = [size if isinstance(size, int) else 1 if axis == 0 else 128 for axis, size in enumerate(shape)]
-            parts.append(f"{value.name}:{','.join(map(str, sizes))}")
-    return ";".join(parts)
+def _example(model: ir.Model, names: Collection[str]) -> str:
+    """Shapes for these inputs that fit each other: sizes of one name are equal, and batches are 1."""
+    drawn = random_samples(model, 1, sizes=OpenSizes(EXAMPLE_SIZE, EXAMPLE_SIZE, states=True)).draws
+    return ";".join(f"{draw.spec.name}:{','.join(map(str, draw.shape))}" for draw in drawn if draw.spec.name in names)
