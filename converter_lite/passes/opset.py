@@ -9,6 +9,7 @@ from onnx import version_converter
 from converter_lite.errors import ModelError
 from converter_lite.graph import ALIASES, all_nodes, assign_names, opset
 from converter_lite.passes.common import lift_constants
+from converter_lite.passes.first_sets import RAISED
 from converter_lite.passes.redefined import drop_values_of_pads, keep_definitions
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.passes.skeleton import skeleton
@@ -63,8 +64,8 @@ def change_opset(model: ir.Model, target: int) -> ir.Model:
 
 
 def minimal_ir_version(opset_version: int) -> int:
-    """Oldest file format version that may carry this operator set."""
-    return int(onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", opset_version)]))
+    """Oldest file format version that may carry this operator set; that of set 7 for older ones, some of which have none."""
+    return int(onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", max(opset_version, RAISED))]))
 
 
 def changed_operators(model: ir.Model, target: int) -> list[str]:

@@ -11,7 +11,8 @@ from tests.cli.workshop import command
 from tests.support import build
 
 RECURRENT = """g (float[batch,steps,4] x, float[2,batch,4] state, float[batch,steps] weights) => (float[batch,steps,4] y) {
-    h = ReduceMean<axes=[0],keepdims=0>(state) h1 = Unsqueeze(h, one) n = Add(x, h1) w = Unsqueeze(weights, two) y = Mul(n, w) }"""
+    h = ReduceMean<axes=[0],keepdims=0>(state) h1 = Unsqueeze(h, one) n = Add(x, h1)
+    w = Unsqueeze(weights, two) y = Mul(n, w) }"""
 
 
 def test_the_sizes_that_a_message_proposes_fit_each_other(tmp_path: Path) -> None:

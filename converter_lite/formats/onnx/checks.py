@@ -19,9 +19,6 @@ from converter_lite.system.confinement import is_inside
 
 DAMAGED = "the file is not an ONNX model, or it is damaged"
 
-OLDEST_OPSET = 7
-"""Older operator sets broadcast and normalize in other ways."""
-
 WINDOWED = frozenset(
     {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"}
 )
@@ -299,12 +296,6 @@ def _check_opset(model: ir.Model, path: Path) -> None:
             f"opset {version} is newer than the newest known one, {newest}",
             where=str(path),
             hint="install a newer onnx package, or export with an older opset",
-        )
-    if "" in imports and version < OLDEST_OPSET:
-        raise ModelError(
-            f"opset {version} is too old",
-            where=str(path),
-            hint=f"export the model again with opset {OLDEST_OPSET} or newer",
         )
     imports.setdefault("", DEFAULT_OPSET)
 

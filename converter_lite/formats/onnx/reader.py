@@ -23,6 +23,7 @@ from converter_lite.formats.onnx.integer_operators import INTEGER_OPERATORS
 from converter_lite.graph import all_nodes, assign_names, load_constants, opset
 from converter_lite.passes import skeleton
 from converter_lite.passes.common import lift_constants
+from converter_lite.passes.first_sets import raise_first_sets
 from converter_lite.passes.input_shapes import fix_input_shapes, inputs_and_results
 from converter_lite.passes.opset import minimal_ir_version, raise_opset
 from converter_lite.passes.shapes import infer_shapes
@@ -67,6 +68,7 @@ def read_onnx(
     except LIBRARY_REFUSALS as error:
         raise ModelError(DAMAGED, where=str(path), hint=_reason(error)) from error
     try:
+        raise_first_sets(model)
         model = _raise_to_working_opset(model)
         infer_shapes(model)
         check_ranks(model, path)
