@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx_ir as ir
 import pytest
 
 from converter_lite import graph as g
+from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.passes.spelled_out import spectra
 from converter_lite.passes.spelled_out.spectra import spell_out_dft, spell_out_stft
 from tests.support import assert_same_outputs, build, clone, normal, operators, random_feed, run
@@ -86,6 +89,25 @@ def test_frames(attributes: str, inputs: str, step: int) -> None:
     assert spell_out_stft(model) == 1
     assert operators(model)["Conv"] == 1 and "STFT" not in operators(model)
     assert_same_outputs(before, model, random_feed(before), rtol=1e-5)
+
+
+@pytest.mark.parametrize("step", [4, 16])
+def test_frames_of_signals_without_an_axis_for_parts(step: int, tmp_path: Path) -> None:
+    window = np.hanning(16).astype(np.float32)
+    text = "g (float[2,70] x) => (float[a,b,c,d] y) { y = STFT(x, step, window) }"
+    ir.save(build(text, opset=17, step=np.array(step), window=window), tmp_path / "m.onnx")
+    model = read_onnx(tmp_path / "m.onnx")
+    before = clone(model)
+    assert spell_out_stft(model) == 1
+    assert_same_outputs(before, model, random_feed(before), rtol=1e-5)
+
+
+def test_a_product_of_one_side_of_the_frequencies_is_read(tmp_path: Path) -> None:
+    text = """g (float[n,70,1] x) => (float[a,b,c,d] y) {
+        f = STFT(x, step, window) m = Transpose<perm=[0,3,1,2]>(f) y = MatMul(m, w) }"""
+    ir.save(build(text, opset=17, step=np.array(4), window=normal(16), w=normal(9, 3)), tmp_path / "m.onnx")
+    model = read_onnx(tmp_path / "m.onnx", input_shapes={"x": (2, 70, 1)})
+    assert run(model, random_feed(model))["y"].shape == (2, 2, 14, 3)
 
 
 LONG_ONES: list[tuple[str, str]] = [

@@ -148,6 +148,9 @@ def _normalize(model: ir.Model) -> None:
     for value in inputs_and_results(model.graph):
         if value.shape is not None:
             value.shape = ir.Shape([ir.SymbolicDim(None) if _is_unknown(dim) else dim for dim in value.shape])
+    for node in all_nodes(model.graph):
+        if node.op_type == "STFT":  # inference counts both sides where the attribute is left out, against the standard
+            node.attributes.setdefault("onesided", ir.AttrInt64("onesided", 1))
     assign_names(model)
     lift_constants(model)
     load_constants(model, largest=skeleton.DETACH_ABOVE)

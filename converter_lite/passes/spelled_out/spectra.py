@@ -50,7 +50,8 @@ def spell_out_stft(model: ir.Model) -> int:
 
         x (B, T, parts) ─ Transpose ─ Conv (2 M filters of the length of a frame) ─ Reshape, Transpose ─ y (B, frames, M, 2)
 
-    Long frames of a whole number of steps are laid side by side instead, and transformed as by :func:`spell_out_dft`.
+    Long frames of a whole number of steps are laid side by side instead, and transformed as by :func:`spell_out_dft`. Real
+    signals may lack the last axis, as in onnxruntime.
 
     Refused: unknown sizes, a window, step or length that is not constant, other types than float32, and filters beyond
     :data:`LARGEST`.
@@ -108,14 +109,24 @@ def _frames(graph: ir.Graph, node: ir.Node) -> bool:
     x, shape, step, window = node.inputs[0], g.static_shape(node.inputs[0]), _integer(node, 1), g.input_at(node, 2)
     factors = g.constant(window) if window is not None else None
     length = _integer(node, 3) if g.input_at(node, 3) is not None else None if factors is None else factors.size
-    if x is None or x.dtype is not ir.DataType.FLOAT or shape is None or len(shape) != 3 or not step or not length:
+    if (
+        x is None
+        or x.dtype is not ir.DataType.FLOAT
+        or shape is None
+        or len(shape) not in (2, 3)
+        or not step
+        or not length
+    ):
         return False
     if window is not None and (factors is None or factors.shape != (length,)):
         return False
-    batch, places, parts = shape
+    batch, places, parts = shape if len(shape) == 3 else (*shape, 1)
     count, frames = length // 2 + 1 if g.int_attribute(node, "onesided", 1) else length, (places - length) // step + 1
     if parts not in (1, 2) or frames < 1:
         return False
+    if len(shape) == 2:  # the standard does not know it, nor does inference
+        node.outputs[0].type = x.type
+        x = reshaped(graph, node, x, (batch, places, parts))
     factor = factor_of(length) if length % step == 0 and length <= MOST_OVERLAP * step else None
     if factor is not None:
         signals = _side_by_side(graph, node, x, (length, step, frames))
