@@ -11,7 +11,7 @@ from onnx import helper
 from tests.runtimes.ms_case import IMAGE, Case, build, case, const, ints, values, whole
 from tests.runtimes.ms_cases_forms import biases, clamps, crops, numbers, pictures, powers, slices, whole_numbers
 from tests.runtimes.ms_cases_sharing import sharing
-from tests.runtimes.ms_cases_tensors import gathers, labels, many_axes, scatters, shapes
+from tests.runtimes.ms_cases_tensors import constant_results, gathers, labels, many_axes, scatters, shapes
 
 
 def convolutions() -> Iterator[Case]:
@@ -409,6 +409,7 @@ FAMILIES = (
     comparisons,
     reductions,
     shapes,
+    constant_results,
     many_axes,
     gathers,
     labels,

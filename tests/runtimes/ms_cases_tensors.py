@@ -62,6 +62,19 @@ def shapes() -> Iterator[Case]:
     yield case("pad_negative", "Pad", x, ints(0, 0, -1, 1, 0, 0, -1, 0))
 
 
+def constant_results() -> Iterator[Case]:
+    """Results that nothing is computed for, one of them twice, as a preprocessor of one length has them."""
+    given = {"x": values((2, 3))}
+    for name, array in (
+        ("length", np.array([5])),
+        ("image", values((1, 2, 3, 4), 1)),
+        ("truths", np.array([True, False])),
+    ):
+        nodes = [helper.make_node("Relu", ["x"], ["y0"])]
+        nodes += [helper.make_node("Identity", ["stored"], [f"y{number}"]) for number in (1, 2)]
+        yield Case(f"constant_{name}", build(nodes, given, {"stored": array}, 3), given)
+
+
 def many_axes() -> Iterator[Case]:
     """More than six that are apart are moved to other places by the runtimes, and no Softmax of six is loaded."""
     for name, shape, order in (

@@ -159,9 +159,7 @@ def _output(ctx: Lowering, value: ir.Value) -> int:
     rank = len(ctx.shape(value))
     index = ctx.use(value, pm.NHWC if rank == 4 and ctx.options.nhwc_outputs else None)
     tensor = ctx.ms.tensors[index]
-    if tensor.is_constant:
-        raise Unsupported("the output is constant")
-    if index in ctx.ms.inputs or index in ctx.ms.outputs:
+    if tensor.is_constant or index in ctx.ms.inputs or index in ctx.ms.outputs:
         if value.dtype in COPIED:
             raise Unsupported(f"there is no kernel that copies {value.dtype.name}")
         if not tensor.dims:
