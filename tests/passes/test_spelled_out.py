@@ -177,6 +177,16 @@ def test_what_negative_pads_cut_off_is_a_slice(mode: str, pads: list[int]) -> No
     assert_same_outputs(model, cut, random_feed(model))
 
 
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_a_pad_of_rows_that_cuts_and_repeats_is_one_of_a_picture(mode: str) -> None:
+    text = f'g (float[2,6] x) => (float[2,6] y) {{ y = Pad<mode="{mode}">(x, pads) }}'
+    model = build(text, opset=19, pads=np.array([0, 1, 0, -1]))
+    cut = clone(model)
+    assert spell_out_padding(cut) == 1
+    assert spell_out_padding(cut) == 0
+    assert_same_outputs(model, cut, random_feed(model))
+
+
 def test_a_pad_that_cuts_everything_off_stays() -> None:
     text = "g (float[1,4,6,5] x) => (float[n,c,h,w] y) { y = Pad(x, pads) }"
     assert_refuses(spell_out_padding, build(text, opset=19, pads=np.array([0, 0, -3, 0, 0, 0, -3, 0])))

@@ -148,6 +148,9 @@ def comparison(c: Cases) -> None:
 
 
 def movement(c: Cases) -> None:
+    nodes = [onnx.helper.make_node("Range", ["a", "b", "d"], ["r"]), onnx.helper.make_node("Add", ["x", "r"], ["y"])]
+    bounds = [c.constant(*bound) for bound in (("a", scalar(2)), ("b", scalar(-1)), ("d", scalar(-0.5)))]
+    c.graph("Range", nodes, {"x": c.rng.random((3, 6), np.float32)}, bounds, ["y"])
     for axis in (0, 1, -1):
         c.add(f"Concat axis {axis}", "Concat", SHAPE, SHAPE, axis=axis)
     c.add("Concat constant", "Concat", (2, 3), consts={1: (2, 4)}, axis=1)

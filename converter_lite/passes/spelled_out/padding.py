@@ -31,7 +31,10 @@ def _pad(graph: ir.Graph, node: ir.Node) -> bool:
         return False
     cuts = {axis: both for axis, both in pads.items() if min(both) < 0}
     if cuts:
-        return _cut(graph, node, found, shape, cuts)
+        is_cut = _cut(graph, node, found, shape, cuts)
+        if is_cut and node.graph is not None:
+            _pad(graph, node)
+        return is_cut
     is_picture = len(shape) == 4 and all(axis > 1 for axis in pads) and name != "wrap"
     if is_picture or name == "constant":
         return False

@@ -287,8 +287,19 @@ def _constant_of_shape(lowering: Lowering, node: ir.Node) -> None:
     lowering.emit("assign", {"X": [source]}, {"Out": [lowering.result(node.outputs[0])]})
 
 
+def _range(lowering: Lowering, node: ir.Node) -> None:
+    """A long one: short ones were folded."""
+    bounds = [g.constant(value) for value in node.inputs]
+    numbers = [bound.reshape(-1)[0] for bound in bounds if bound is not None]
+    if len(numbers) != 3:
+        raise Unsupported("a computed bound decides how many elements there are")
+    stored = lowering.parameter(f"{node.name}.value", np.arange(*numbers))
+    lowering.emit("assign", {"X": [stored]}, {"Out": [lowering.result(node.outputs[0])]})
+
+
 HANDLERS: dict[str, Handler] = {
     "Concat": _concat,
+    "Range": _range,
     "Split": _split,
     "Slice": _slice,
     "Transpose": _transpose,
