@@ -224,7 +224,7 @@ class _Examination:
         self._channels = layout.split(feeds[0][spec.name].shape)[2]
         low = min(float(feed[spec.name].min()) for feed in feeds)
         high = max(float(feed[spec.name].max()) for feed in feeds)
-        used = preparation.normalization or guess(low, high)
+        used = preparation.normalization or guess(low, high, channels=self._channels)
         self._is_usual = used is not None
         self._view = View(layout, used or PIXELS, blue_first=preparation.order == "BGR")
         room = max(WORK, SHARE_OF_CALIBRATION * samples * probe.whole)
@@ -233,7 +233,7 @@ class _Examination:
 
     def run(self) -> list[Finding]:
         """What seems to be wrong, if anything."""
-        others = [n for n in USUAL if not n.is_like(self._view.used) and self._channels in (len(n.mean), 3)]
+        others = [n for n in USUAL if not n.is_like(self._view.used) and n.suits(self._channels)]
         wanted = others if self._is_usual else []  # values of no usual normalization are compared with none
         count = min(RANGE_SAMPLES, len(self._feeds))
         if self._ranges is self._probe:

@@ -38,6 +38,10 @@ class Normalization:
         low, high = self.bounds()
         return high - low
 
+    def suits(self, channels: int) -> bool:
+        """Whether there are numbers for this many channels."""
+        return len(self.mean) in (1, channels)
+
     def vectors(self, channels: int, *, blue_first: bool) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation per channel, in the order of the tensor."""
         step = -1 if blue_first else 1
@@ -72,9 +76,9 @@ SLACK = 0.02
 """Rounding and other constants of about the same range, as a share of the range."""
 
 
-def guess(low: float, high: float) -> Normalization | None:
-    """The narrowest common normalization whose range covers ``low`` to ``high``, if any does."""
-    for candidate in (UNIT, SIGNED, IMAGENET):
+def guess(low: float, high: float, *, channels: int) -> Normalization | None:
+    """The narrowest common normalization of this many channels whose range covers ``low`` to ``high``, if any does."""
+    for candidate in (normalization for normalization in (UNIT, SIGNED, IMAGENET) if normalization.suits(channels)):
         least, largest = candidate.bounds()
         room = SLACK * (largest - least)
         if least - room <= low and high <= largest + room:

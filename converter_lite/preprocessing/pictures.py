@@ -30,9 +30,10 @@ def picture(spec: InputSpec, feed: Feed, used: Normalization | None) -> NDArray[
         used: Normalization, ``None`` guesses it from the values (plain pixels if they fit no usual one).
     """
     array = feed[spec.name][:1].astype(np.float32)
+    layout = model_layout(spec)[0]
     if used is None:
-        used = guess(float(array.min()), float(array.max())) or PIXELS
-    pixels = View(model_layout(spec)[0], used, blue_first=False).pixels(array)[0]
+        used = guess(float(array.min()), float(array.max()), channels=layout.split(array.shape)[2]) or PIXELS
+    pixels = View(layout, used, blue_first=False).pixels(array)[0]
     shown = np.clip(np.rint(np.nan_to_num(pixels)), 0, 255).astype(np.uint8)
     return shown[..., 0] if shown.shape[-1] == 1 else shown
 

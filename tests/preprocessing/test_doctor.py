@@ -255,7 +255,16 @@ def test_inputs_that_are_no_pictures_are_left_alone() -> None:
 def test_the_range_of_the_values_tells_their_normalization(
     low: float, high: float, expected: Normalization | None
 ) -> None:
-    assert guess(low, high) is expected
+    assert guess(low, high, channels=3) is expected
+
+
+def test_grey_pictures_are_not_taken_for_those_with_a_mean_per_colour(tmp_path: Path) -> None:
+    grey = [{"x": np.clip(normal(1, 1, 16, 16, seed=seed), -2.0, 2.6)} for seed in range(4)]
+    model = build(
+        "g (float[1,1,16,16] x) => (float[1,4,14,14] y) { y = Conv(x, w, b) }", w=normal(4, 1, 3, 3), b=normal(4)
+    )
+    assert mistakes(model, grey) == set()
+    assert write_preview(tmp_path, [InputSpec("x", np.dtype(np.float32), (1, 1, 16, 16))], grey, None) == 4
 
 
 def test_a_view_changes_and_swaps_pictures_and_back() -> None:
