@@ -223,7 +223,7 @@ def _shape_hint(array: NDArray[Any], spec: InputSpec) -> str:
 
 def _convert(array: NDArray[Any], dtype: np.dtype, place: str) -> NDArray[Any]:
     if array.dtype == dtype:
-        return np.ascontiguousarray(array)
+        return np.asarray(array, order="C")  # ascontiguousarray would give a number an axis
     if array.dtype.kind in "iu" and dtype.kind in "iu":
         limits = np.iinfo(dtype)
         allowed = not array.size or (int(array.min()) >= limits.min and int(array.max()) <= limits.max)
@@ -235,4 +235,4 @@ def _convert(array: NDArray[Any], dtype: np.dtype, place: str) -> NDArray[Any]:
             where=place,
             hint=f"Convert the sample with array.astype('{dtype}') where that is what you mean.",
         )
-    return np.ascontiguousarray(array.astype(dtype))
+    return array.astype(dtype, order="C")

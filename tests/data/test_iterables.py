@@ -31,6 +31,12 @@ def test_a_sample_may_be_an_array_a_list_a_tuple_or_a_dictionary_with_or_without
     assert feed["x"].flags.c_contiguous
 
 
+@pytest.mark.parametrize("number", [7, 7.0, np.array(7, np.int32), np.array(7.0, np.float32)])
+def test_a_number_gets_no_axis(number: Any) -> None:
+    feed = only({"t": number}, InputSpec("t", np.dtype(np.float32), ()))
+    assert feed["t"].shape == () and feed["t"].dtype == np.float32
+
+
 def test_tuples_are_taken_in_input_order() -> None:
     feed = only((np.arange(4), np.ones(4, np.int32)), IDS, MASK)
     np.testing.assert_array_equal(feed["ids"], [[0, 1, 2, 3]])
