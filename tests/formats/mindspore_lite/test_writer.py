@@ -22,6 +22,7 @@ from tests.formats.mindspore_lite.models import (
     fully_quantized,
     weights_quantized,
 )
+from tests.support import build
 
 
 def operators(model: ir.Model) -> Counter[str]:
@@ -278,6 +279,16 @@ def test_constants_can_be_stored_as_float16() -> None:
     small = write(floating(convolutional()), options=MsOptions(float16=True))
     assert len(small) < len(write(floating(convolutional())))
     assert {t.dtype for t in read(small).tensors if t.is_constant} >= {DataType.FLOAT16}
+
+
+@pytest.mark.parametrize(
+    ("largest", "kind"), [(65504.0, DataType.FLOAT16), (1e5, DataType.FLOAT32), (-np.inf, DataType.FLOAT16)]
+)
+def test_constants_beyond_float16_stay_float32(largest: float, kind: DataType) -> None:
+    model = build("g (float[2,3] x) => (float[2,3] y) { y = Add(x, w) }", w=np.array([1, 2, largest], np.float32))
+    assert [
+        t.dtype for t in read(write(floating(model), options=MsOptions(float16=True))).tensors if t.is_constant
+    ] == [kind]
 
 
 @pytest.mark.parametrize(

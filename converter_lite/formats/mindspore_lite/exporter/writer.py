@@ -217,7 +217,10 @@ def _prune(ms: MsModel) -> None:
 
 
 def _halve(ms: MsModel) -> None:
-    """Float32 constants as float16."""
+    """Float32 constants as float16; those with finite numbers beyond its range stay."""
     for tensor in ms.tensors:
         if isinstance(tensor.data, np.ndarray) and tensor.dtype is DataType.FLOAT32:
-            tensor.data, tensor.dtype = tensor.data.astype(np.float16), DataType.FLOAT16
+            with np.errstate(over="ignore"):
+                half = tensor.data.astype(np.float16)
+            if np.array_equal(np.isinf(half), np.isinf(tensor.data)):
+                tensor.data, tensor.dtype = half, DataType.FLOAT16
