@@ -38,8 +38,8 @@ class Normalization:
         low, high = self.bounds()
         return high - low
 
-    def suits(self, channels: int) -> bool:
-        """Whether there are numbers for this many channels."""
+    def suits(self, channels: int | None) -> bool:
+        """Whether there are numbers for this many channels; ``None``: a number that is not known."""
         return len(self.mean) in (1, channels)
 
     def vectors(self, channels: int, *, blue_first: bool) -> tuple[FloatArray, FloatArray]:
@@ -76,7 +76,7 @@ SLACK = 0.02
 """Rounding and other constants of about the same range, as a share of the range."""
 
 
-def guess(low: float, high: float, *, channels: int) -> Normalization | None:
+def guess(low: float, high: float, *, channels: int | None) -> Normalization | None:
     """The narrowest common normalization of this many channels whose range covers ``low`` to ``high``, if any does."""
     for candidate in (normalization for normalization in (UNIT, SIGNED, IMAGENET) if normalization.suits(channels)):
         least, largest = candidate.bounds()
