@@ -64,6 +64,8 @@ PRODUCTS = ("MatMul", "Gemm")
 
 MATRIX_RANK = 2
 
+FEW_SUMMANDS = "it adds up too few elements for a scale of theirs at run time"
+
 FITTED_COLUMNS = 4096
 """Most inputs of a product whose weight gets fitted rounding: the time grows with their third power."""
 
@@ -87,7 +89,7 @@ def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -
                 plan.quantize(node, NodeMode.DYNAMIC if computes else NodeMode.WEIGHT)
         elif node.op_type not in (*PRODUCTS, *CONVOLUTIONS) or node.domain not in ("", "ai.onnx"):
             plan.keep_float(node, "has no weight to quantize")
-        elif reason := _stays_float(node, signals, layers=settings.layers):
+        elif reason := _stays_float(node, signals, settings):
             plan.keep_float(node, reason)
         elif node.op_type in CONVOLUTIONS or _has_no_form(node) or g.is_constant(node.inputs[0]):
             plan.quantize(node, NodeMode.WEIGHT)
@@ -280,16 +282,18 @@ def _dynamic_nodes(model: ir.Model, plan: QuantPlan) -> list[ir.Node]:
     return [node for node in model.graph if plan.mode(node) is NodeMode.DYNAMIC]
 
 
-def _stays_float(node: ir.Node, signals: Mapping[ir.Node, str], *, layers: bool) -> str:
+def _stays_float(node: ir.Node, signals: Mapping[ir.Node, str], settings: DynamicSettings) -> str:
     """Why the weight of a product or a convolution is not stored as integers; empty where it is."""
     weight = weight_of(node)
     if weight is None:
         return missing_weight(node)
-    if node.op_type in CONVOLUTIONS and not layers:
+    if node.op_type in CONVOLUTIONS and not settings.layers:
         return "only matrix products are quantized at run time, and its weight stays float"
     if node.op_type in CONVOLUTIONS:
         return SAVES_NOTHING if is_small(node) else signals.get(node, "")
-    is_kept = not layers or is_small(node) or len(g.static_shape(weight) or ()) < MATRIX_RANK
+    if has_short_columns(node, weight, settings.least_summands):
+        return FEW_SUMMANDS
+    is_kept = not settings.layers or is_small(node) or len(g.static_shape(weight) or ()) < MATRIX_RANK
     if is_kept and (reason := _has_no_form(node)):
         return reason
     return "it multiplies constants" if is_small(node) and g.is_constant(node.inputs[0]) else ""

@@ -148,6 +148,7 @@ class DynamicSettings:
         recurrent_per_channel: Weights of recurrent layers have a scale per row; otherwise each has one.
         layers: Weights of convolutions, and of products that have no integer form, are stored as integers.
         shared_below: Columns of fewer elements share one scale (:class:`~converter_lite.targets.spec.TargetSpec`).
+        least_summands: Products that add up fewer elements stay float.
         costs: Products are only stored as integers where computing with them would take longer; ``None``: that was not measured.
     """
 
@@ -161,6 +162,7 @@ class DynamicSettings:
     recurrent_per_channel: bool = True
     layers: bool = True
     shared_below: int = 2
+    least_summands: int = 1
     costs: KernelCosts | None = None
 
 

@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from converter_lite.calibration.context import CalibrationContext
 from converter_lite.formats.mindspore_lite.exporter.writer import write
 from converter_lite.formats.mindspore_lite.format import rebuild
+from converter_lite.formats.mindspore_lite.planning import adapt_plan, for_device
 from converter_lite.formats.mindspore_lite.policy import MS_CPU
 from converter_lite.graph import static_shape
+from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.dynamic import quantize_dynamic
 from converter_lite.quantization.full import quantize_full
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
@@ -93,6 +95,27 @@ def test_stored_integers_give_what_is_read_back(platform: Platform, tally: Tally
     )
     assert len(cases) > 100
     assert wrong == {}
+
+
+@pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
+@pytest.mark.parametrize("number", [1e-5, 999.0])
+def test_a_number_alone_is_not_quantized_at_run_time(number: float, platform: Platform, tmp_path: Path) -> None:
+    """A step of time, for example: it has no range of its own, and sums of such integers overflow on x86."""
+    platform.skip_if_missing()
+    settings = for_device(Choice(DynamicSettings(), MS_CPU), packed=True).settings
+    assert isinstance(settings, DynamicSettings)
+    weights = {"w": normal(1, 64), "v": normal(64, 8, seed=1)}
+    model = build("g (float[1,1] x) => (float[1,8] y) { h = MatMul(x, w) y = MatMul(h, v) }", **weights)
+    dynamic = quantize_dynamic(model.clone(), settings, target="CPU", context=RunContext())
+    given = quantize_dynamic(model.clone(), DYNAMIC, target="CPU", context=RunContext())  # as of another format
+    feed = {"x": np.full((1, 1), number, np.float32)}
+    files = {"made": (write(dynamic), feed), "adapted": (write(adapt_plan(given)), feed)}
+    found = platform.run(files, tmp_path, shim=True)
+    wanted = run(model, feed)
+    assert {name: found[name].error or problem(found[name].outputs, wanted, 0.02) for name in files} == {
+        "made": "",
+        "adapted": "",
+    }
 
 
 BOUNDS = {"zero": 0.0, "low": -0.7, "half": 0.5, "two": 2.0, "six": 6.0, "much": np.inf}

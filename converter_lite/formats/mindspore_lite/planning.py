@@ -11,14 +11,20 @@ from converter_lite import graph as g
 from converter_lite.config.names import TargetDevice
 from converter_lite.errors import TargetError
 from converter_lite.formats.mindspore_lite.exporter.clamps import inner_activation
-from converter_lite.formats.mindspore_lite.policy import DYNAMIC_OPERATORS, MS_CPU, MsStorage, needs_one_scale
+from converter_lite.formats.mindspore_lite.policy import (
+    DYNAMIC_OPERATORS,
+    LEAST_SUMMANDS,
+    MS_CPU,
+    MsStorage,
+    needs_one_scale,
+)
 from converter_lite.quantization.blocks import BLOCKED, refuse_onnx_only
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.clamps import add_clamps
 from converter_lite.quantization.grid_nodes import add_rounding, needs_rounding
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.settings import DynamicSettings, WeightSettings
-from converter_lite.targets.operands import is_recurrent, stored_weight, stored_weights, weight_of
+from converter_lite.targets.operands import has_short_columns, is_recurrent, stored_weight, stored_weights, weight_of
 
 DEVICES = frozenset(device.value for device in (TargetDevice.CPU, TargetDevice.ARM, TargetDevice.X86))
 """Devices whose integer kernels are known from running them."""
@@ -55,7 +61,8 @@ def for_device(choice: Choice, *, packed: bool) -> Choice:
         settings = replace(settings, storage=MsStorage(packed=packed))
     elif isinstance(settings, DynamicSettings):
         # kernels of these runtimes do not saturate
-        settings = replace(settings, portable=False, rows=False, costs=None, shared_below=MS_CPU.shared_below)
+        settings = replace(settings, portable=False, rows=False, costs=None)
+        settings = replace(settings, shared_below=MS_CPU.shared_below, least_summands=LEAST_SUMMANDS)
         # the released packages load no convolutions and products with such weights (docs/formats/mindspore_ms.md, msCompat)
         settings = replace(settings, recurrent=NodeMode.WEIGHT, recurrent_per_channel=False, layers=False)
         if not settings.weight_per_channel:
@@ -111,7 +118,8 @@ def _adapted(quantized: QuantizedModel, node: ir.Node) -> tuple[NodeMode, str]:
     if params.spec.block:
         return NodeMode.FLOAT, BLOCKED
     if mode is NodeMode.DYNAMIC and node.op_type in DYNAMIC_OPERATORS:
-        return NodeMode.DYNAMIC, ""
+        is_short = weight is not None and has_short_columns(node, weight, LEAST_SUMMANDS)
+        return NodeMode.WEIGHT if is_short else NodeMode.DYNAMIC, ""
     symmetric = params.spec.bits == 8 and not np.any(params.zero_point)
     possible = symmetric and node.op_type in MS_CPU.integer and not needs_one_scale(node, params)
     if mode is NodeMode.INTEGER and possible and _between_integers(quantized, node):

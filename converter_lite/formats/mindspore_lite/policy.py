@@ -45,6 +45,10 @@ MS_CPU = TargetSpec(
 DYNAMIC_OPERATORS = frozenset({"MatMul", "Gemm"})
 """Operators whose activations can be quantized at run time; their weights are int8, symmetric."""
 
+LEAST_SUMMANDS = 2
+"""Elements that such a product adds up at least: elements that are all equal, as one is, have no range to make a scale of. The
+x86 runtime's sums overflow for a single one from some 700 on, and one below 1e-5 is taken for 0."""
+
 
 def needs_one_scale(node: ir.Node, params: QuantParams) -> bool:
     """Whether a convolution stays float for its scales: integer kernels of grouped filters, but depthwise ones, take one."""
