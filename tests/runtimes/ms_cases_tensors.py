@@ -84,6 +84,12 @@ def many_axes() -> Iterator[Case]:
         ("eight_axes", (2, 3, 2, 2, 2, 3, 2, 2), [7, 6, 5, 4, 3, 2, 1, 0]),
     ):
         yield case(f"transpose_{name}", "Transpose", values(shape), perm=order)
+    bytes_of = [helper.make_node("Cast", ["x"], ["b"], to=TensorProto.UINT8)]
+    bytes_of.append(helper.make_node("Transpose", ["b"], ["y0"], perm=[0, 2, 1]))
+    for shape in ((5, 2, 3), (5, 3, 3)):  # a square keeps its shape
+        feed = {"x": whole(shape, 200).astype(np.float32)}
+        yield Case(f"transpose_bytes_{shape[1]}x{shape[2]}", build(bytes_of, feed, {}), feed)
+    yield case("arithmetic_of_seven_axes", "Add", values((2, 3, 1, 2, 2, 1, 3)), const((3, 1, 2, 2, 1, 3)))
     for axis in (-1, 2):
         for op in ("Softmax", "LogSoftmax"):
             yield case(f"{op.lower()}_of_six_axes_{axis}", op, values((2, 3, 2, 2, 3, 2)), axis=axis)

@@ -275,6 +275,20 @@ def test_the_same_model_gives_the_same_bytes() -> None:
     assert write(weights_quantized(convolutional(), 4)) == write(weights_quantized(convolutional(), 4))
 
 
+@pytest.mark.parametrize(
+    ("op", "most"), [("Relu", 8), ("Add", 7), ("Less", 7), ("Expand", 7), ("Tile", 7), ("Slice", 7)]
+)
+def test_more_axes_than_the_runtime_loads_are_refused(op: str, most: int) -> None:
+    more = {"Add": ["x"], "Less": ["x"], "Expand": ["twice"], "Tile": ["twice"], "Slice": ["one", "two"]}.get(op, [])
+    for rank in (most, most + 1):
+        ones = np.ones(rank, np.int64)
+        constants = {"twice": 2 * ones, "one": ones[:1], "two": 2 * ones[:1]}
+        used = {name: array for name, array in constants.items() if name in more}
+        model = from_nodes([helper.make_node(op, ["x", *more], ["y"])], {"x": (*(2,) * (rank - 1), 1)}, used, ["y"])
+        reasons = [problem.reason for problem in check(model)]
+        assert reasons == ([] if rank == most else [f"a tensor of {rank} axes (at most {most})"])
+
+
 def test_constants_can_be_stored_as_float16() -> None:
     small = write(floating(convolutional()), options=MsOptions(float16=True))
     assert len(small) < len(write(floating(convolutional())))

@@ -19,6 +19,7 @@ from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.container import MsModel, MsNode, MsQuant, MsTensor
 from converter_lite.formats.mindspore_lite.enums import FROM_NUMPY, DataType, Format, QuantType
 from converter_lite.formats.mindspore_lite.exporter.clamps import inner_activation
+from converter_lite.formats.mindspore_lite.exporter.types import ARITHMETIC, refused_axes
 from converter_lite.formats.mindspore_lite.narrowing import NARROWED, narrow
 from converter_lite.formats.mindspore_lite.options import MsOptions
 from converter_lite.formats.mindspore_lite.permutation import Perm
@@ -30,14 +31,7 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel
 _TURNED: Perm = (0, 2, 1)
 """The only order of three axes that changes the label: the runtime takes NHWC for NCHW then, and the other way round."""
 
-_ARITHMETIC = frozenset(
-    {
-        *("AddFusion", "SubFusion", "MulFusion", "DivFusion", "Maximum", "Minimum", "Mod", "LogicalAnd", "LogicalOr"),
-        *("Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual"),
-    }
-)
-
-_BROADCASTING = _ARITHMETIC | {"FloorMod"}
+_BROADCASTING = ARITHMETIC | {"FloorMod"}
 
 
 class Unsupported(Exception):
@@ -204,6 +198,9 @@ class Lowering:
         params = list(quants) or [None] * len(outputs)
         if op in _BROADCASTING and not any(len(dims) for dims, _ in outputs):
             inputs = [self._without_axes(index) for index in inputs]
+        ranks = [*(len(self.ms.tensors[index].dims) for index in inputs), *(len(dims) for dims, _ in outputs)]
+        if reason := refused_axes(op, ranks):
+            raise Unsupported(reason)
         layout = self._format(op, inputs)
         indices = [
             self.tensor(MsTensor(f"{node_name}:{i}", kind, tuple(int(d) for d in dims), quant=quant, format=layout))
@@ -302,6 +299,8 @@ class Lowering:
         dims = self.ms.tensors[source].dims
         if pm.permute(dims, perm) != dims or pm.keeps_order(dims, perm):
             return self._move(source, perm, name)
+        if self.ms.tensors[source].dtype is DataType.UINT8:  # of which there is no Reshape
+            return self.cast(self.transpose(self.cast(source, DataType.FLOAT32), perm, name=name), DataType.UINT8)
         shape, order = dims, perm
         if 1 not in dims:
             shape, order = (1, *dims), (0, *(axis + 1 for axis in perm))
@@ -354,7 +353,7 @@ class Lowering:
         is_second = (
             op == "Where"
             or (op == "MatMulFusion" and not others[0].is_constant)
-            or (op in _ARITHMETIC and (first.is_constant or len(first.dims) < len(others[0].dims)))
+            or (op in ARITHMETIC and (first.is_constant or len(first.dims) < len(others[0].dims)))
         )
         return (others[0] if is_second else first).format
 
