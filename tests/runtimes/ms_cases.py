@@ -300,6 +300,7 @@ def normalizations() -> Iterator[Case]:
     yield case("layer_norm", "LayerNormalization", values((2, 3, 8)), const((8,)), const((8,), 2))
     deep = (2, 3, 2, 4, 5)
     yield case("layer_norm_deep", "LayerNormalization", values(deep), const(deep[3:]), const(deep[3:], 2), axis=3)
+    yield case("layer_norm_of_one", "LayerNormalization", 100 * values((9, 1)), const((1,)), const((1,), 2))
     yield case("layer_norm_epsilon", "LayerNormalization", values((3, 8)), const((8,)), epsilon=0.1)
     yield case("layer_norm_axis", "LayerNormalization", values((2, 3, 8)), const((3, 8)), const((3, 8), 2), axis=1)
     yield case("instance_norm", "InstanceNormalization", x, const((4,)), const((4,), 2))
