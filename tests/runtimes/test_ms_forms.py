@@ -118,6 +118,22 @@ def test_a_number_alone_is_not_quantized_at_run_time(number: float, platform: Pl
     }
 
 
+@pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
+def test_columns_that_died_keep_their_bias(platform: Platform, tmp_path: Path) -> None:
+    """Steps of such a column are too small for its bias in 32 bits."""
+    platform.skip_if_missing()
+    first = normal(8, 8)
+    first[:, 3:5] *= np.array([1e-12, 0.0], np.float32)
+    weights = {"w": first, "b": normal(8, seed=1) + 2, "v": normal(8, 6, seed=2)}
+    text = "g (float[2,4,8] x) => (float[2,4,6] y) { m = MatMul(x, w) h = Add(m, b) y = MatMul(h, v) }"
+    model = build(text, **weights)
+    feeds = [random_feed(model, seed=seed) for seed in range(4)]
+    samples, context = Samples(feeds), CalibrationContext(threads=1)
+    quantized = quantize_full(model.clone(), MS_CPU, FullSettings(), samples=samples, context=context)
+    found = platform.run({"dead": (write(quantized), feeds[0])}, tmp_path)["dead"]
+    assert (found.error or problem(found.outputs, run(model, feeds[0]), 0.03)) == ""
+
+
 BOUNDS = {"zero": 0.0, "low": -0.7, "half": 0.5, "two": 2.0, "six": 6.0, "much": np.inf}
 CHANNELS = 8
 BETWEEN = {

@@ -17,6 +17,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import Lower, refuse_
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.exporter.weights import Weight, int8_weight, int32_bias, scaled, weight
 from converter_lite.graph import attribute, constant, input_at, int_attribute, is_constant, label, single_consumer
+from converter_lite.quantization.biases import BIAS_LIMIT
 from converter_lite.quantization.plan import NodeMode
 
 DYNAMIC_RANK = 4
@@ -59,10 +60,22 @@ def _following_bias(ctx: Lowering, node: ir.Node, out: ir.Value) -> tuple[NDArra
     columns = ctx.shape(out)[-1]
     if array is None or array.size != columns or np.asarray(array).shape[-1:] != (columns,) or array.ndim > 2:
         return None, out
-    if array.dtype != np.float32:
+    bias = np.asarray(array).reshape(-1)
+    if array.dtype != np.float32 or _exceeds_integers(ctx, node, bias):
         return None, out
     ctx.done.add(consumer)
-    return np.asarray(array, np.float32).reshape(-1), consumer.outputs[0]
+    return bias, consumer.outputs[0]
+
+
+def _exceeds_integers(ctx: Lowering, node: ir.Node, bias: NDArray[np.float32]) -> bool:
+    """Whether a bias has no 32-bit integers in steps of a product: its columns hold next to nothing beside it."""
+    a, grid = required(node, 0), ctx.plan.weights.get(required(node, 1).name or "")
+    if ctx.mode(node) is not NodeMode.INTEGER or grid is None or not ctx.has_params(a):
+        return False
+    if grid.scale.size not in (1, bias.size):
+        return False
+    steps = np.abs(bias.astype(np.float64)) / (ctx.activation_quant(a).scale[0] * grid.scale.astype(np.float64))
+    return bool(np.any(steps > BIAS_LIMIT))
 
 
 def _with_vector(ctx: Lowering, node: ir.Node) -> None:
