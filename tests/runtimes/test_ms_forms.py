@@ -134,6 +134,20 @@ def test_columns_that_died_keep_their_bias(platform: Platform, tmp_path: Path) -
     assert (found.error or problem(found.outputs, run(model, feeds[0]), 0.03)) == ""
 
 
+@pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
+def test_a_constant_behind_a_transpose_can_be_an_integer_operand(platform: Platform, tmp_path: Path) -> None:
+    """Transposes of constants stay with ``--optimize=none``."""
+    platform.skip_if_missing()
+    text = "g (float[2,3,8] x) => (float[2,3,9] y) { h = MatMul(x, w) u = Transpose<perm=[1,0]>(t) y = MatMul(h, u) }"
+    model = build(text, w=normal(8, 8), t=normal(9, 8, seed=1))
+    feeds = [random_feed(model, seed=seed) for seed in range(4)]
+    samples, context = Samples(feeds), CalibrationContext(threads=1)
+    quantized = quantize_full(model.clone(), MS_CPU, FullSettings(), samples=samples, context=context)
+    assert [quantized.plan.mode(node) for node in quantized.model.graph].count(NodeMode.INTEGER) >= 2
+    found = platform.run({"turned": (write(quantized), feeds[0])}, tmp_path)["turned"]
+    assert (found.error or problem(found.outputs, run(model, feeds[0]), 0.03)) == ""
+
+
 BOUNDS = {"zero": 0.0, "low": -0.7, "half": 0.5, "two": 2.0, "six": 6.0, "much": np.inf}
 CHANNELS = 8
 BETWEEN = {

@@ -246,6 +246,8 @@ class Lowering:
             return self._constant_form(value, perm)
         form = Form(perm or pm.identity(len(self.shape(value))), integer)
         forms = self._forms.get(value)
+        if forms is None and is_constant(value):  # behind a Transpose that was not folded
+            forms = self._forms[value] = {Form(pm.identity(len(self.shape(value)))): self._constant_form(value, None)}
         if forms is None:
             raise Unsupported(f"its input {value.name} could not be made")
         if form not in forms:
