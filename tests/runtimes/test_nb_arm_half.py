@@ -45,6 +45,19 @@ def distorted() -> list[NbCase]:
         ]
         name = f"ConvTranspose without bias, then {kind}"
         cases.graph(name, nodes, {"x": cases.data((1, 8, 6, 7))}, [cases.constant("w", (8, 4, 3, 3))], ["y"])
+    for name, channels, size, given in (
+        ("to one pixel", (8, 16), 5, {}),
+        ("to one pixel with strides", (8, 16), 1, {"strides": [2, 2], "kernel_shape": [1, 1]}),
+        ("in groups of one filter", (2, 4), 7, {"strides": [3, 3], "group": 4, "kernel_shape": [1, 1]}),
+        ("of one pixel", (20, 16), 1, {"kernel_shape": [1, 1]}),
+    ):
+        kernel, groups = given.get("kernel_shape", (5, 5)), int(given.get("group", 1))
+        inputs, outputs = channels
+        shape = (1, inputs * groups, size, size)
+        cases.add(f"Conv {name}", "Conv", shape, consts={1: (outputs, inputs, *kernel), 2: (outputs,)}, **given)
+    for rows, columns in ((1, 8), (8, 1)):
+        cases.add(f"MatMul of {rows} x 12 x {columns}, constant", "MatMul", (rows, 12), consts={1: (12, columns)})
+    cases.add("MatMul of one column", "MatMul", (8, 12), (12, 1))
     return cases.made
 
 

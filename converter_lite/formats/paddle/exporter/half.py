@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from converter_lite.formats.paddle.exporter.half_columns import trouble_with_columns
 from converter_lite.formats.paddle.kernels import (
     KERNEL_ATTRIBUTE,
     RELEASES,
@@ -193,6 +194,8 @@ class _Rewriting:
             return NOT_A_NUMBER
         if op.type == "pool2d" and op.get("pooling_type") == "avg" and not 0 < self._window(op) <= LONGEST_SUM:
             return LONG_SUMS
+        if reason := trouble_with_columns(op, lambda name: self._variables[name].dims):
+            return reason
         numbers = [np.float32(a.value) for a in op.attributes.values() if a.type is AttrType.FLOAT]
         if any(abs(number) > HALF_MAX for number in numbers):
             return TOO_LARGE
