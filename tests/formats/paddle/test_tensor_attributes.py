@@ -79,6 +79,12 @@ CASES: dict[str, tuple[Operator, dict[str, Array], tuple[int, ...], Callable[[Ar
         (1, 3, 1, 4),
         lambda x: x,
     ),
+    "how often each element comes": (
+        op("repeat_interleave", {"RepeatsTensor": ["n"]}, Repeats=attr(0), dim=attr(1)),
+        {"n": np.array([1, 0, 3], np.int32)},
+        (2, 3, 2),
+        lambda x: np.repeat(x, [1, 0, 3], axis=1),
+    ),
     "channels behind": (
         replace(op("lrn", n=attr(3), k=attr(1.0), alpha=attr(1e-4), data_format=attr("NHWC")), outputs=MIDDLE),
         {"n": np.zeros(1, np.float32)},
@@ -137,6 +143,15 @@ def test_a_range_of_floats_counts_in_their_precision(end: float, count: int, tmp
     model = read_paddle(save(tmp_path / "m", program, numbers)).model
     found = DEFAULT_ENGINE.session(ir.to_proto(model).SerializeToString()).run({"x": np.zeros(1, np.float32)})
     assert next(iter(found.values())).shape == (count,)
+
+
+def test_numbers_of_copies_that_are_computed_are_refused(tmp_path: Path) -> None:
+    slots = {"X": ["x"], "RepeatsTensor": ["r"]}
+    counts = Operator("cast", {"X": ["x"]}, {"Out": ["r"]}, {"out_dtype": attr(2), "in_dtype": attr(5)})
+    repeat = Operator("repeat_interleave", slots, {"Out": ["out"]}, {"Repeats": attr(0), "dim": attr(0)})
+    program = program_of([counts, repeat], {}, {"x": (3,)}, "out")
+    with pytest.raises(ModelError, match="computed at run time"):
+        read_paddle(save(tmp_path / "m", program, {}))
 
 
 def test_a_window_without_a_middle_is_refused(tmp_path: Path) -> None:

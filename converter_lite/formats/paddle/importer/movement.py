@@ -9,6 +9,7 @@ from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.contents import numbers_of, open_as_rest
 from converter_lite.formats.paddle.importer.context import Handler, Importer
 from converter_lite.formats.paddle.importer.elementwise import output
+from converter_lite.formats.paddle.importer.filled import check_filled
 from converter_lite.formats.paddle.importer.sizes import (
     as_vector,
     axis_of,
@@ -224,6 +225,12 @@ def _repeat(importer: Importer, op: Operator) -> None:
     value, times = importer.value(op.input("X")), int(op.get("Repeats", 1))
     rank = importer.rank(value)
     axis = axis_of(int(op.get("dim", 0)), rank)
+    if op.input("RepeatsTensor") is not None:
+        counts = constant_list(importer, op, "Repeats", "RepeatsTensor")
+        importer.filled_left -= check_filled(importer, [sum(counts)])
+        places = np.repeat(np.arange(len(counts)), counts)
+        importer.finish(output(op), "Gather", value, integers(importer, places.tolist(), "places"), axis=axis)
+        return
     wide = importer.compute("Unsqueeze", value, importer.add_constant("axes", [axis + 1]))
     copies = importer.add_constant("repeats", [1] * (axis + 1) + [times] + [1] * (rank - axis - 1))
     tiled = importer.compute("Tile", wide, copies)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
@@ -14,6 +16,7 @@ from converter_lite.formats.paddle.importer.filled import check_filled
 from converter_lite.formats.paddle.importer.images import back, inner, planar
 from converter_lite.formats.paddle.importer.sizes import constant_list, known, like
 from converter_lite.formats.paddle.program import Operator
+from converter_lite.formats.pooling import end_pads, last_begins, last_inside, uncounted
 
 MOST_WINDOWS = 64
 """Windows of an adaptive maximum that are written out one by one."""
@@ -36,19 +39,74 @@ def _pooled(importer: Importer, op: Operator, value: ir.Value, *, average: bool,
     adaptive = bool(op.get("adaptive", False))
     if op.get("global_pooling", False) or (adaptive and set(kernel) == {1}):
         return importer.node("GlobalAveragePool" if average else "GlobalMaxPool", [value], names=[name])[0]
-    attributes = window(op, len(kernel)) | {"kernel_shape": kernel}
+    source = (importer.shape(value) or [])[2:]
     if adaptive:
-        source = (importer.shape(value) or [])[2:]
         if len(source) != len(kernel) or min(source) < 1 or min(kernel) < 1:
             raise ModelError(f"adaptive pooling from {source} to {kernel}: the size of the input has to be known")
         if any(s % o for s, o in zip(source, kernel, strict=True)):
             return _uneven(importer, value, source, kernel, average=average, name=name)
         size = [s // o for s, o in zip(source, kernel, strict=True)]
-        attributes = {"kernel_shape": size, "strides": size, "pads": [0] * 2 * len(size)}
-    attributes["ceil_mode"] = int(bool(op.get("ceil_mode", False)))
+        attributes: dict[str, Any] = {"kernel_shape": size, "strides": size, "pads": [0] * 2 * len(size)}
+        attributes["ceil_mode"] = int(bool(op.get("ceil_mode", False)))
+        if average:
+            attributes["count_include_pad"] = int(not op.get("exclusive", True))
+        return importer.node("AveragePool" if average else "MaxPool", [value], attributes, names=[name])[0]
+    counted = average and not op.get("exclusive", True)
+    attributes, factor = _window(op, kernel, source, counted=counted)
     if average:
-        attributes["count_include_pad"] = int(not op.get("exclusive", True))
-    return importer.node("AveragePool" if average else "MaxPool", [value], attributes, names=[name])[0]
+        attributes["count_include_pad"] = int(counted)
+    if factor is None:
+        return importer.node("AveragePool" if average else "MaxPool", [value], attributes, names=[name])[0]
+    mean = importer.compute("AveragePool", value, **attributes)
+    return importer.node("Mul", [mean, importer.initializer("counted", factor)], names=[name])[0]
+
+
+def _window(
+    op: Operator, kernel: list[int], sizes: list[int], *, counted: bool
+) -> tuple[dict[str, Any], NDArray[np.float32] | None]:
+    """A window that slides, and what its means are multiplied by if it reaches over a padding that counts.
+
+    Raises:
+        ModelError: A window lies behind the picture, or the size has to be known to tell.
+    """
+    attributes = window(op, len(kernel)) | {"kernel_shape": kernel}
+    strides, half = attributes["strides"], len(kernel)
+    is_known = len(sizes) == half and min(sizes) > 0
+    if "auto_pad" in attributes and (counted or any(k < s for k, s in zip(kernel, strides, strict=True))):
+        # onnxruntime does not count this padding, and pads with less than nothing where windows leave a gap.
+        _require(is_known, "padding that keeps the size")
+        attributes = {"strides": strides, "pads": _same_pads(sizes, kernel, strides), "kernel_shape": kernel}
+    attributes["ceil_mode"] = int(bool(op.get("ceil_mode", False)))
+    pads = attributes.get("pads", [])
+    begins, ends = pads[:half], pads[half:]
+    if counted and any(pads) and (attributes["ceil_mode"] or any(e > b for b, e in zip(begins, ends, strict=True))):
+        _require(is_known, "means that count their padding")
+    if not is_known or not pads:
+        return attributes, None
+    last = last_begins(sizes, attributes)
+    if last != last_inside(sizes, attributes) and attributes["ceil_mode"]:
+        raise ModelError("its last window begins behind the picture, and holds nothing")
+    if not (counted and any(pads)):
+        return attributes, None
+    reached = end_pads(sizes, attributes, last)
+    factor = uncounted(sizes, attributes, last, begins)  # at the end counts as much padding as at the beginning
+    if any(reach > end for reach, end in zip(reached, ends, strict=True)) or np.any(factor != 1):
+        attributes |= {"pads": [*begins, *reached], "ceil_mode": 0}
+    return attributes, factor if np.any(factor != 1) else None
+
+
+def _require(is_known: bool, what: str) -> None:
+    if not is_known:
+        raise ModelError(f"{what}: the size of the input has to be known")
+
+
+def _same_pads(sizes: list[int], kernel: list[int], strides: list[int]) -> list[int]:
+    begins, ends = [], []
+    for size, length, stride in zip(sizes, kernel, strides, strict=True):
+        needed = max((-(-size // stride) - 1) * stride + length - size, 0)
+        begins.append(needed // 2)
+        ends.append(needed - needed // 2)
+    return [*begins, *ends]
 
 
 def _uneven(
