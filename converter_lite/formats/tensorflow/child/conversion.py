@@ -18,6 +18,7 @@ from converter_lite.formats.tensorflow.child.functions import spell_out_function
 from converter_lite.formats.tensorflow.child.nodes import allow_inlining, in_order, placeholder_shape, pruned
 from converter_lite.formats.tensorflow.child.numbering import order_hashes, renumber
 from converter_lite.formats.tensorflow.child.resizes import state_sizes
+from converter_lite.formats.tensorflow.child.transposed import state_output_padding
 
 OPSET = 17
 """Known to tf2onnx and to everything here."""
@@ -83,6 +84,7 @@ def convert(
                 tensors_to_rename={**names, **outputs},
             )
             state_sizes(made)
+            state_output_padding(made)
             model = optimize_graph(made).make_model("tensorflow")
     _refuse_unknown(model)
     renumber(model)
