@@ -64,11 +64,6 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         node("LayerNorm", Weight(np.ones(7, np.float32)), Weight(np.ones(7, np.float32)), 3, 2, 1e-5),
         "begin_norm_axis and begin_params_axis differ",
     ),
-    "means that count a padding that is cut": (
-        node("AvgPool2D", (3, 3), (2, 2), (1, 1), True, True, None),
-        "means that count their padding",
-    ),
-    "a divisor": (node("AvgPool2D", 2, None, 0, False, True, 3), "divisor_override"),
     "an approximation": (node("GeluExt", 7), "its argument 'approximate' is no text"),
     "a softplus": (node("SoftplusExt", 2, 20), "beta 2"),
     "an LSTM of two layers": (
@@ -123,7 +118,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
                 1,
             )
         ),
-        "which is no tensor",
+        "the model gives a part of the result of LayerNorm",
     ),
     "a result that is a number": (program(lambda p, x: p.node("Rank", x)), "the model gives 2, which is no tensor"),
     "an unknown name": (program(lambda p, x: p.node("ReLU", Name("net:nothing"))), "which nothing before it gives"),

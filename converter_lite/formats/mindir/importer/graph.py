@@ -23,6 +23,7 @@ from converter_lite.formats.mindir.program import (
     Program,
     Span,
     Tensor,
+    Unknown,
     type_name,
 )
 from converter_lite.formats.mindir.reader import Reader
@@ -133,6 +134,8 @@ def _results(held: Held) -> Iterator[ir.Value]:
     elif isinstance(held, tuple):
         for part in held:
             yield from _results(part)
+    elif isinstance(held, Unknown):
+        raise ModelError(f"the model gives {held.kind}")
     else:
         raise ModelError(f"the model gives {held!r:.40}, which is no tensor")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from converter_lite.errors import ModelError
 from converter_lite.formats.mindir.importer.context import MISSING
 from converter_lite.formats.mindir.importer.step import Kind, Step
 from converter_lite.formats.mindir.importer.window import PAD_MODES, check_layout, paired_pads, same_pads, sizes
+from converter_lite.formats.pooling import end_pads, last_begins, last_inside, uncounted
 
 
 def _pool(step: Step) -> None:
@@ -36,24 +37,53 @@ def _pool_3d(step: Step) -> None:
     value, count, mode = step.tensor("x"), 3, step.word("pad_mode", "valid", PAD_MODES)
     kernel = sizes(step, "kernel_size", count)
     window: dict[str, Any] = {"kernel_shape": kernel, "strides": sizes(step, "strides", count, 1)}
-    if step.integer("divisor_override", 0):
-        raise ModelError("divisor_override, another divisor than the size of the window")
     if mode == "same":
         window["pads"] = same_pads(step.shape("x")[2:], kernel, window["strides"], [1] * count)
-    elif mode == "pad":
+    elif mode in ("pad", "calculated"):
         window["pads"] = paired_pads(step, "pad_list", count)
         window["ceil_mode"] = int(step.flag("ceil_mode", False)) if step.has("ceil_mode") else 0
-        if window["ceil_mode"] and _begins_outside(step.shape("x")[2:], window):
-            raise ModelError("its last window begins behind the image")
     elif mode != "valid":
         raise ModelError(f"pad_mode '{mode}'")
     if step.operator == "MaxPool3D":
-        step.finish("MaxPool", value, **window)
+        step.finish("MaxPool", value, **_without_outside(step, window))
         return
-    counts_padding = step.flag("count_include_pad", True)
-    if counts_padding and window.get("ceil_mode") and any(window.get("pads", ())):
-        raise ModelError("means that count their padding, with sizes rounded up")
-    step.finish("AveragePool", value, count_include_pad=int(counts_padding), **window)
+    _average(step, window, counts_padding=step.flag("count_include_pad", True))
+
+
+def _average(step: Step, window: dict[str, Any], *, counts_padding: bool) -> None:
+    """Means: sums by ``divisor_override``, or by what a window holds with or without its padding, but not behind that."""
+    value, kernel = step.tensor("x"), window["kernel_shape"]
+    divisor = step.integer("divisor_override", 0) if step.has("divisor_override") else 0
+    over_padding = counts_padding and bool(window.get("ceil_mode")) and any(window.get("pads", ()))
+    if not divisor and not over_padding:
+        step.finish("AveragePool", value, count_include_pad=int(counts_padding), **_without_outside(step, window))
+        return
+    shape = step.shape("x")[2:]
+    begins = last_inside(shape, window)
+    half = len(kernel)
+    pads = list(window.get("pads", [0] * 2 * half))
+    whole = window | {"pads": [*pads[:half], *end_pads(shape, window, begins)], "ceil_mode": 0}
+    if divisor:
+        factor = np.asarray(math.prod(kernel) / divisor, np.float32)
+    else:
+        step.importer.take(
+            math.prod(last // stride + 1 for last, stride in zip(begins, window["strides"], strict=True))
+        )
+        factor = uncounted(shape, window, begins, pads[half:])
+    mean = step.emit("AveragePool", value, count_include_pad=1, **whole)
+    step.finish("Mul", mean, step.constant("factor", factor, np.float32))
+
+
+def _without_outside(step: Step, window: dict[str, Any]) -> dict[str, Any]:
+    """A window of which none begins behind the image, though their number is rounded up."""
+    shape = [size for size in (step.tensor("x").shape or ())[2:] if isinstance(size, int)]
+    if not window.get("ceil_mode") or len(shape) < len(window["kernel_shape"]):
+        return window  # of an open size ONNX leaves them out
+    begins = last_inside(shape, window)
+    if begins == last_begins(shape, window):
+        return window
+    pads = [*window["pads"][: len(shape)], *end_pads(shape, window, begins)]
+    return window | {"pads": pads, "ceil_mode": 0}
 
 
 def _pool_function(step: Step) -> None:
@@ -69,14 +99,9 @@ def _pool_function(step: Step) -> None:
     window["ceil_mode"] = int(step.flag("ceil_mode", False))
     if step.operator.startswith("Max"):
         window["dilations"] = sizes(step, "dilation", count, 1)
-        step.give_first("MaxPool", value, **window)
+        step.give_first("MaxPool", value, **_without_outside(step, window))
         return
-    if step.has("divisor_override") and step.integer("divisor_override", 0):
-        raise ModelError("divisor_override, another divisor than the size of the window")
-    counts_padding = step.flag("count_include_pad", True)
-    if counts_padding and window["ceil_mode"] and any(pads):
-        raise ModelError("means that count their padding, with sizes rounded up")
-    step.finish("AveragePool", value, count_include_pad=int(counts_padding), **window)
+    _average(step, window, counts_padding=step.flag("count_include_pad", True))
 
 
 def _largest_with_places(step: Step) -> None:
@@ -85,24 +110,10 @@ def _largest_with_places(step: Step) -> None:
     kernel = sizes(step, "ksize" if step.attribute("kernel_size") is MISSING else "kernel_size", count)
     pads = list(step.integers("pads", 0))
     pads = pads * count if len(pads) == 1 else pads[-count:]
-    window: dict[str, Any] = {"kernel_shape": kernel, "strides": sizes(step, "strides", count, tuple(kernel))}
+    window: dict[str, Any] = {"ceil_mode": int(step.flag("ceil_mode", False)), "kernel_shape": kernel}
+    window["strides"] = sizes(step, "strides", count, tuple(kernel))
     window.update(pads=[*pads, *pads], dilations=sizes(step, "dilation", count, 1))
-    if step.flag("ceil_mode", False) and _begins_outside(step.shape("x")[2:], window):
-        raise ModelError("its last window begins behind the image")
-    step.give_first("MaxPool", step.tensor("x"), ceil_mode=int(step.flag("ceil_mode", False)), **window)
-
-
-def _begins_outside(shape: Sequence[int], window: dict[str, Any]) -> bool:
-    """Whether a window of sizes that are rounded up begins in the padding at the end."""
-    count = len(shape)
-    for axis in range(count):
-        pad, stride = window["pads"][axis], window["strides"][axis]
-        span = (
-            shape[axis] + 2 * pad - window.get("dilations", [1] * count)[axis] * (window["kernel_shape"][axis] - 1) - 1
-        )
-        if -(-span // stride) * stride >= shape[axis] + pad:
-            return True
-    return False
+    step.give_first("MaxPool", step.tensor("x"), **_without_outside(step, window))
 
 
 def _adaptive_largest(step: Step) -> None:
@@ -158,7 +169,9 @@ KINDS: dict[str, Kind] = {
     "MaxPool": Kind(_pool, "x", "MaxPool", _WINDOW),
     "AvgPool": Kind(_pool, "x kernel_size strides pad_mode data_format", "AveragePool"),
     "MaxPool3D": Kind(_pool_3d, "x", "MaxPool", f"{_WINDOW} pad_list ceil_mode"),
-    "AvgPool3D": Kind(_pool_3d, "x", "AveragePool", f"{_WINDOW} pad_list ceil_mode count_include_pad divisor_override"),
+    "AvgPool3D": Kind(
+        _pool_3d, "x", "AveragePool, Mul", f"{_WINDOW} pad_list ceil_mode count_include_pad divisor_override"
+    ),
     **dict.fromkeys(
         ("MaxPoolWithIndices", "MaxPoolWithMask"),
         Kind(_pool_function, "x kernel_size stride padding dilation ceil_mode argmax_type", "MaxPool"),
@@ -171,7 +184,9 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(
         ("AvgPool1D", "AvgPool2D"),
         Kind(
-            _pool_function, "x kernel_size stride padding ceil_mode count_include_pad divisor_override", "AveragePool"
+            _pool_function,
+            "x kernel_size stride padding ceil_mode count_include_pad divisor_override",
+            "AveragePool, Mul",
         ),
     ),
     **dict.fromkeys(
