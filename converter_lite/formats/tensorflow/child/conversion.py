@@ -17,7 +17,7 @@ from converter_lite.formats.tensorflow.child.dropout import fix_keep_probabiliti
 from converter_lite.formats.tensorflow.child.functions import spell_out_functions
 from converter_lite.formats.tensorflow.child.nodes import allow_inlining, in_order, placeholder_shape, pruned
 from converter_lite.formats.tensorflow.child.numbering import order_hashes, renumber
-from converter_lite.formats.tensorflow.child.resizes import state_sizes
+from converter_lite.formats.tensorflow.child.resizes import refuse_areas, state_sizes
 from converter_lite.formats.tensorflow.child.transposed import state_output_padding
 
 OPSET = 17
@@ -74,6 +74,7 @@ def convert(
             graph = in_order(tf_loader.tf_optimize(list(names), list(outputs), graph))
         with tf.Graph().as_default() as imported:
             tf.import_graph_def(graph, name="")
+            refuse_areas(imported.get_operations(), tf.get_static_value)
             made = process_tf_graph(
                 imported,
                 continue_on_error=True,

@@ -1,11 +1,39 @@
-"""Resizes whose size is not what their factor says: tf2onnx divides the sizes, and 22 times float32(21 / 22) is below 21."""
+"""Resizes that tf2onnx writes otherwise than TensorFlow computes them.
+
+It divides the sizes, and 22 times float32(21 / 22) is below 21; and it picks elements where TensorFlow averages areas.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+
+from converter_lite.formats.child import Refusal
+
+
+def refuse_areas(operations: Iterable[Any], static_value: Callable[[Any], Any]) -> None:
+    """Refuse averages of areas, but where each area is one element repeated.
+
+    Args:
+        operations: Of a graph of TensorFlow.
+        static_value: The numbers of a tensor, or ``None``.
+
+    Raises:
+        Refusal: There is one.
+    """
+    for operation in operations:
+        if operation.type != "ResizeArea":
+            continue
+        given, wanted = operation.inputs[0].shape.as_list()[1:3], static_value(operation.inputs[1])
+        is_known = wanted is not None and None not in given
+        if not is_known or operation.get_attr("align_corners") or any(np.asarray(wanted) % given):
+            raise Refusal(
+                f"ONNX has no counterpart of ResizeArea (node {operation.name}): a resize with method 'area'",
+                "resize with another method, such as bilinear, or average with pooling layers",
+            )
 
 
 def state_sizes(graph: Any) -> None:
