@@ -49,6 +49,7 @@ MODELS: dict[str, dict[str, tuple[int, ...]]] = {
     "grouped.keras": {},
     "loops.pb": {},
     "functions.pb": {"x": (16, 5)},
+    "apart.pb": {},
     "module": {},
     "loop.pb": {"x": (4, 5)},
     "old": {"features": (4, 5)},

@@ -134,6 +134,27 @@ def functions(folder):
     record(folder, "functions.pb", {"x": x}, {"relative": value})
 
 
+def apart(folder):
+    """What tf2onnx writes otherwise: quotients of negative integers, sums at one place, crops between two elements, gaps."""
+    picture, whole = normal(1, 5, 6, 4), np.array([[-7, 7, -8], [9, -1, 5]], np.int32)
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        x = tf.compat.v1.placeholder(tf.float32, [1, 5, 6, 4], name="picture")
+        n = tf.compat.v1.placeholder(tf.int32, [2, 3], name="whole")
+        by = tf.constant([[2, -2, 3], [-4, 3, 5]])
+        tf.identity(n // by, name="quotients")
+        tf.identity(n % by, name="remainders")
+        tf.scatter_nd([[1], [1], [3]], tf.reshape(x, [3, 40]), [5, 40], name="added")
+        tf.image.crop_and_resize(
+            x, [[0.1, 0.2, 0.8, 0.9], [0.0, 0.0, 1.0, 0.5]], [0, 0], [4, 5], "nearest", name="crops"
+        )
+        spread = tf.nn.conv2d_transpose(x, normal(1, 2, 3, 4), [1, 15, 18, 3], 3, "SAME")
+        tf.identity(spread, name="gaps")
+        names = ("quotients", "remainders", "added", "crops", "gaps")
+        values = session.run([f"{name}:0" for name in names], {x: picture, n: whole})
+        (folder / "apart.pb").write_bytes(graph.as_graph_def().SerializeToString())
+    record(folder, "apart.pb", {"picture": picture, "whole": whole}, dict(zip(names, values, strict=True)))
+
+
 def frozen_v1(folder):
     """A graph of TensorFlow 1, also as a SavedModel of that time: a loop, a dropout that is fed, an unknown rank."""
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
@@ -173,7 +194,18 @@ def hostile(folder):
     keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)]).save_weights(folder / "only.weights.h5")
 
 
-MODELS = (keras_cnn, keras_two, keras_attention, keras_grouped, lowered, saved_model, functions, frozen_v1, hostile)
+MODELS = (
+    keras_cnn,
+    keras_two,
+    keras_attention,
+    keras_grouped,
+    lowered,
+    saved_model,
+    functions,
+    apart,
+    frozen_v1,
+    hostile,
+)
 
 
 def shared(path, folder):

@@ -14,10 +14,14 @@ from tf2onnx.tfonnx import process_tf_graph
 
 from converter_lite.formats.child import MODEL, Answer, Refusal, WrongUsage
 from converter_lite.formats.tensorflow.child.dropout import fix_keep_probabilities
-from converter_lite.formats.tensorflow.child.functions import spell_out_functions
+from converter_lite.formats.tensorflow.child.functions import (
+    add_up_scattered,
+    round_quotients_down,
+    spell_out_functions,
+)
 from converter_lite.formats.tensorflow.child.nodes import allow_inlining, in_order, placeholder_shape, pruned
 from converter_lite.formats.tensorflow.child.numbering import order_hashes, renumber
-from converter_lite.formats.tensorflow.child.resizes import refuse_areas, state_sizes
+from converter_lite.formats.tensorflow.child.resizes import refuse_other_resizes, round_up_crops, state_sizes
 from converter_lite.formats.tensorflow.child.transposed import state_output_padding
 
 OPSET = 17
@@ -66,6 +70,8 @@ def convert(
     tensors = {name: tensor for tensor, name in names.items()}
     _require_ranks(graph, names, shapes)
     spell_out_functions(graph)
+    round_quotients_down(graph)
+    add_up_scattered(graph)
     allow_inlining(graph)
     order_hashes()
     with tf.device("/cpu:0"):
@@ -74,7 +80,7 @@ def convert(
             graph = in_order(tf_loader.tf_optimize(list(names), list(outputs), graph))
         with tf.Graph().as_default() as imported:
             tf.import_graph_def(graph, name="")
-            refuse_areas(imported.get_operations(), tf.get_static_value)
+            refuse_other_resizes(imported.get_operations(), tf.get_static_value)
             made = process_tf_graph(
                 imported,
                 continue_on_error=True,
@@ -88,6 +94,7 @@ def convert(
             state_output_padding(made)
             model = optimize_graph(made).make_model("tensorflow")
     _refuse_unknown(model)
+    round_up_crops(_nodes(model.graph))
     renumber(model)
     model.producer_name, model.producer_version = "tf2onnx", ""
     if model.ByteSize() < onnx.checker.MAXIMUM_PROTOBUF:

@@ -1,12 +1,18 @@
-"""Functions that ONNX does not have: Erfc, with which Keras writes Gelu, Expm1 and Log1p."""
+"""Functions that ONNX does not have: Erfc, with which Keras writes Gelu, Expm1 and Log1p; quotients of integers rounded down."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+from converter_lite.formats.tensorflow.child.nodes import node_of
+
+PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
+
+SIZES = ("Shape", "ShapeN", "Size", "Rank")
 
 SMALLEST = 1e-30
 """By which nothing is divided, since Log1p(-1) is minus infinity."""
@@ -34,6 +40,60 @@ def spell_out_functions(graph: Any) -> None:
         power = _add(graph, node, "exp", "Exp", x)
         more = _add(graph, node, "more", "AddV2", [power, _number(graph, node, "one", 1)])
         _become(node, "Mul", [_add(graph, node, "tanh", "Tanh", [half]), more])
+
+
+def round_quotients_down(graph: Any) -> None:
+    """Spell out each FloorDiv and FloorMod of integers that depend on numbers of an input, which may be negative.
+
+    tf2onnx writes ONNX's Div, which cuts off. Sizes are never negative, and stay as they are.
+    """
+    by_name = {node.name: node for node in graph.node}
+    for node in [node for node in graph.node if node.op in ("FloorDiv", "FloorMod")]:
+        if not tf.dtypes.as_dtype(node.attr["T"].type).is_integer or not _is_fed(node, by_name):
+            continue
+        x, y = node.input[:2]
+        quotient = _add(graph, node, "cut_off", "TruncateDiv", [x, y])
+        rest = _add(graph, node, "rest", "Sub", [x, _add(graph, node, "whole", "Mul", [quotient, y])])
+        signs = [_add(graph, node, f"sign_{name}", "Sign", [value]) for name, value in (("rest", rest), ("y", y))]
+        product = _add(graph, node, "signs", "Mul", signs)
+        below = _add(graph, node, "below", "Less", [product, _number(graph, node, "zero", 0)])
+        one = graph.node.add(name=f"{node.name}/one_less", op="Cast", input=[below])
+        one.attr["SrcT"].type, one.attr["DstT"].type = tf.bool.as_datatype_enum, node.attr["T"].type
+        if node.op == "FloorDiv":
+            _become(node, "Sub", [quotient, one.name])
+        else:
+            _become(node, "AddV2", [rest, _add(graph, node, "added", "Mul", [one.name, y])])
+
+
+def add_up_scattered(graph: Any) -> None:
+    """Make each ScatterNd whose places may come twice a sum of zeros and what is scattered: tf2onnx keeps the last one."""
+    by_name = {node.name: node for node in graph.node}
+    for node in [node for node in graph.node if node.op == "ScatterNd"]:
+        indices, updates, shape = node.input[:3]
+        source = by_name.get(node_of(indices))
+        if source is not None and source.op == "Const":
+            places = tf.make_ndarray(source.attr["value"].tensor)
+            if len(np.unique(places.reshape(-1, places.shape[-1]), axis=0)) == places.size // places.shape[-1]:
+                continue
+        zeros = graph.node.add(name=f"{node.name}/zeros", op="Fill", input=[shape, _number(graph, node, "zero", 0)])
+        zeros.attr["T"].type, zeros.attr["index_type"].type = node.attr["T"].type, node.attr["Tindices"].type
+        _become(node, "TensorScatterAdd", [zeros.name, indices, updates])
+
+
+def _is_fed(node: Any, by_name: Mapping[str, Any]) -> bool:
+    """Whether a node depends on the numbers of an input, and not on its sizes alone."""
+    pending, seen = [node], {node.name}
+    while pending:
+        current = pending.pop()
+        if current.op in PLACEHOLDERS:
+            return True
+        if current.op in SIZES:
+            continue
+        for name in map(node_of, current.input):
+            if name in by_name and name not in seen:
+                seen.add(name)
+                pending.append(by_name[name])
+    return False
 
 
 def _number(graph: Any, node: Any, name: str, number: float) -> str:

@@ -1,6 +1,7 @@
 """Resizes that tf2onnx writes otherwise than TensorFlow computes them.
 
-It divides the sizes, and 22 times float32(21 / 22) is below 21; and it picks elements where TensorFlow averages areas.
+It divides the sizes, and 22 times float32(21 / 22) is below 21; it picks elements where TensorFlow averages areas, takes the
+lower of two equally near ones where TensorFlow crops, and has one cubic function where TensorFlow has two.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ import numpy as np
 
 from converter_lite.formats.child import Refusal
 
+STRING = 3
+"""``AttributeProto.STRING``."""
 
-def refuse_areas(operations: Iterable[Any], static_value: Callable[[Any], Any]) -> None:
-    """Refuse averages of areas, but where each area is one element repeated.
+
+def refuse_other_resizes(operations: Iterable[Any], static_value: Callable[[Any], Any]) -> None:
+    """Refuse averages of areas, but where each area is one element repeated, and cubic functions as before TensorFlow 2.
 
     Args:
         operations: Of a graph of TensorFlow.
@@ -25,6 +29,11 @@ def refuse_areas(operations: Iterable[Any], static_value: Callable[[Any], Any]) 
         Refusal: There is one.
     """
     for operation in operations:
+        if operation.type == "ResizeBicubic" and not operation.get_attr("half_pixel_centers"):
+            raise Refusal(
+                f"ONNX has no counterpart of ResizeBicubic without half_pixel_centers (node {operation.name})",
+                "resize with tf.image.resize of TensorFlow 2, or with another method, such as bilinear",
+            )
         if operation.type != "ResizeArea":
             continue
         given, wanted = operation.inputs[0].shape.as_list()[1:3], static_value(operation.inputs[1])
@@ -34,6 +43,15 @@ def refuse_areas(operations: Iterable[Any], static_value: Callable[[Any], Any]) 
                 f"ONNX has no counterpart of ResizeArea (node {operation.name}): a resize with method 'area'",
                 "resize with another method, such as bilinear, or average with pooling layers",
             )
+
+
+def round_up_crops(nodes: Iterable[Any]) -> None:
+    """Let nodes of ONNX that crop and resize to nearest elements take the upper of two equally near ones."""
+    for node in nodes:
+        words = {attribute.name: attribute.s for attribute in node.attribute}
+        is_crop = words.get("coordinate_transformation_mode") == b"tf_crop_and_resize"
+        if is_crop and words.get("mode") == b"nearest" and "nearest_mode" not in words:
+            node.attribute.add(name="nearest_mode", type=STRING, s=b"round_prefer_ceil")
 
 
 def state_sizes(graph: Any) -> None:
