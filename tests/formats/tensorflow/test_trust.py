@@ -36,6 +36,7 @@ MODEL = {
         "args": [
             {"class_name": "__keras_tensor__", "config": {"shape": [None, 2]}},
             {"class_name": "__numpy__", "config": {}},
+            [{"class_name": "__ellipsis__", "config": {}}, {"class_name": "__slice__", "config": {"start": 1}}],
         ],
     },
     "compile_config": {"loss": {"module": "somewhere", "class_name": "Loss", "config": {}}},

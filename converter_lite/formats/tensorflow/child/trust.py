@@ -40,6 +40,9 @@ CLASS_MODULES = re.compile(
 RUNNING_CLASSES = ("Lambda", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer", "__lambda__", "function")
 """Objects of Keras that hold code, or name a file with code."""
 
+PLAIN_CLASSES = ("__tensor__", "__numpy__", "__keras_tensor__", "__bytes__", "__ellipsis__", "__slice__")
+"""Values that Keras writes as objects: numbers, and places as in ``x[..., 1:]``."""
+
 IGNORED_KEYS = ("compile_config",)
 """Parts of a configuration that are not loaded."""
 
@@ -88,7 +91,7 @@ def _objects(config: Any, owner: str) -> Iterator[tuple[str, str, str]]:
             own = part.get("config")
             label = own.get("name") if isinstance(own, Mapping) else None
             owner = f"layer {label}" if isinstance(label, str) else owner
-            if isinstance(name, str) and name not in ("__tensor__", "__numpy__", "__keras_tensor__", "__bytes__"):
+            if isinstance(name, str) and name not in PLAIN_CLASSES:
                 module = part.get("module")
                 yield name, module if isinstance(module, str) and module else "keras", owner
             pending += [(value, owner) for key, value in part.items() if key not in IGNORED_KEYS]
