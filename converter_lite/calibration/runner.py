@@ -43,6 +43,9 @@ LOW_SHARE, HIGH_SHARE = 0.0001, 0.9999
 MEAN_SQUARE = "MeanSquare"
 """A reduction to the mean of the squares."""
 
+PICTURE_RANK = 4
+"""Axes of a picture."""
+
 POOLS = MappingProxyType({"ReduceMax": "GlobalMaxPool", "ReduceMean": "GlobalAveragePool"})
 """Reductions over the positions of a picture, and the pools that do the same."""
 
@@ -229,7 +232,7 @@ def channel_node(
 
     ``known`` collects the constants with axes, which later calls share.
     """
-    rank = len(value.shape) if value.shape is not None else 4
+    rank = _rank(value)
     channel = g.channel_axis(rank) if axis is None else axis % rank
     axes = tuple(i for i in range(rank) if i != channel)
     known = {} if known is None else known
@@ -243,6 +246,15 @@ def channel_node(
         node = ir.node(op_type, [value], attributes={"axes": ir.AttrInt64s("axes", axes), "keepdims": 0})
     insert_behind(graph, value.producer(), node)
     return node.outputs[0]
+
+
+def _rank(value: ir.Value) -> int:
+    """Axes of a tensor; where its shape is not known, those of the filters that gave it, else of a picture."""
+    producer, shape = value.producer(), value.shape
+    if shape is None and producer is not None and producer.op_type in ("Conv", "ConvTranspose"):
+        filters = producer.inputs[1]
+        shape = None if filters is None else filters.shape
+    return PICTURE_RANK if shape is None else len(shape)
 
 
 def pooled(graph: ir.Graph, value: ir.Value, op_type: str) -> ir.Value:

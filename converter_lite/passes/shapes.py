@@ -87,13 +87,17 @@ def _known(types: Mapping[str, onnx.TypeProto]) -> dict[str, tuple[int, ...]]:
 
 
 def _forget_outputs(graph: onnx.GraphProto) -> None:
-    """Drop the shapes that the file gives outputs.
+    """Drop outputs that are inputs or constants, and the shapes that the file gives other outputs.
 
-    Inference takes them for granted, even with another number of axes than it finds; and if they contradict what is fed to an
-    output that is also an input, or is read before it is computed, onnx up to 1.21 crashes the process.
+    Inference takes the latter for granted, even with another number of axes than it finds. Where an input or a constant is an
+    output, it takes the shape of the output for that of all readers, or none; and if that contradicts what is fed to the input,
+    or an output is read before it is computed, onnx up to 1.21 crashes the process.
     """
-    for output in graph.output:
-        if output.type.HasField("tensor_type"):
+    given = {value.name for value in (*graph.input, *graph.initializer)}
+    for output in list(graph.output):
+        if output.name in given:
+            graph.output.remove(output)
+        elif output.type.HasField("tensor_type"):
             output.type.tensor_type.ClearField("shape")
 
 

@@ -117,3 +117,10 @@ def test_sizes_that_are_found_later_have_names_of_their_own() -> None:
     assert first.outputs[0].shape is not None
     assert second.outputs[0].shape is not None
     assert first.outputs[0].shape[1] != second.outputs[0].shape[1]
+
+
+def test_readers_of_what_is_an_output_too_keep_their_shapes() -> None:
+    text = "g (float[N,3,8,8] x) => (float[N,4,6,6] y, float[N,3,8,8] x, float[4,3,3,3] w) "
+    model = build(text + "{ t = Relu(x) c = Conv(t, w) y = Relu(c) }", w=normal(4, 3, 3, 3))
+    assert _value(model, "t").shape == ("N", 3, 8, 8)
+    assert _value(model, "c").shape == ("N", 4, 6, 6)

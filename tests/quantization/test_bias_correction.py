@@ -322,3 +322,12 @@ def test_few_samples_correct_only_what_they_agree_on() -> None:
     many = mean_shift(np.tile(wanted, (4, 1)), np.tile(found, (4, 1)))
     np.testing.assert_allclose(many, plain)
     np.testing.assert_allclose(mean_shift(wanted[:1], found[:1]), wanted[0] - found[0])
+
+
+def test_a_layer_whose_input_has_an_unknown_number_of_axes_is_corrected() -> None:
+    """The series come from a Reshape to sizes that are an input; the filters say how many axes there are."""
+    text = "g (float[12] x, int64[n] sizes) => (float[a,b,c] y) { s = Reshape(x, sizes) c = Conv(s, w) y = Relu(c) }"
+    model = build(text, w=normal(4, 3, 2))
+    feeds = Samples({"x": normal(12, seed=i), "sizes": np.array([1, 3, 4])} for i in range(CORRECTION_SAMPLES))
+    quantized = full(model, "ARM", samples=feeds, bias_correction=True)
+    assert np.any(quantized.model.graph.initializers["Conv_1_bias"].const_value.numpy())

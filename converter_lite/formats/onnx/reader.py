@@ -102,6 +102,7 @@ def _load(path: Path) -> ir.Model:
         proto = onnx.load(path, format="protobuf", load_external_data=False)
         refuse_repeated_names(proto, path)
         refuse_unreadable_tensors(proto, path)
+        _describe_once(proto.graph)
         model = ir.from_proto(proto)
         ir.external_data.set_base_dir(model.graph, path.parent)
     except (DecodeError, ir.serde.SerdeError, ValueError, TypeError, KeyError, RecursionError) as error:
@@ -109,6 +110,16 @@ def _load(path: Path) -> ir.Model:
     except OSError as error:
         raise ModelError(f"the model file cannot be read: {error.strerror}", where=str(path)) from error
     return model
+
+
+def _describe_once(graph: onnx.GraphProto) -> None:
+    """Describe outputs that are inputs or constants as those: a value has one shape, and the last one read would hold."""
+    given = {value.name: value.type for value in graph.input}
+    for tensor in graph.initializer:
+        given.setdefault(tensor.name, onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims))
+    for output in graph.output:
+        if output.name in given:
+            output.type.CopyFrom(given[output.name])
 
 
 BEGINNINGS = {

@@ -427,3 +427,13 @@ def test_a_function_with_the_name_of_a_standard_operator_is_refused(tmp_path: Pa
     onnx.save(proto, tmp_path / "model.onnx")
     with pytest.raises(ModelError, match="the function Relu has the name of a standard operator"):
         read_onnx(tmp_path / "model.onnx")
+
+
+def test_an_input_that_is_an_output_keeps_its_open_size(tmp_path: Path) -> None:
+    """Exporters often write outputs without their sizes."""
+    proto = build_proto("g (float[N,3] x) => (float[N,3] y, float x, float[3] w) { y = Mul(x, w) }", w=normal(3))
+    for output in proto.graph.output[1:]:
+        output.type.tensor_type.ClearField("shape")
+    model = read_onnx(_save(proto, tmp_path))
+    assert model.graph.inputs[0].shape == ("N", 3)
+    assert [value.shape for value in model.graph.outputs] == [("N", 3), ("N", 3), (3,)]
