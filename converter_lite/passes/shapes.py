@@ -9,12 +9,15 @@ import onnx
 import onnx_ir as ir
 
 from converter_lite.passes.rounded_sizes import round_sizes
-from converter_lite.passes.skeleton import skeleton
+from converter_lite.passes.skeleton import graphs_of, skeleton
 
 _log = logging.getLogger(__name__)
 
 UNKNOWN = "unk__"
 """How inference names sizes that it does not know, with a number behind it."""
+
+NOT_INFERRED = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
+"""Operators of which onnx (1.23) infers nothing, and whose result has the type and shape of their input."""
 
 
 def infer_shapes(model: ir.Model) -> int:
@@ -25,6 +28,7 @@ def infer_shapes(model: ir.Model) -> int:
     """
     proto, _ = skeleton(model)
     _forget_outputs(proto.graph)
+    _describe_alike(proto.graph)
     try:
         found = _inferred(proto)
         while round_sizes(model, proto, _known(found)):
@@ -99,6 +103,14 @@ def _forget_outputs(graph: onnx.GraphProto) -> None:
             graph.output.remove(output)
         elif output.type.HasField("tensor_type"):
             output.type.tensor_type.ClearField("shape")
+
+
+def _describe_alike(graph: onnx.GraphProto) -> None:
+    """Let inference see an operator that it knows in the place of one that gives what has the shape of its input."""
+    for node in (node for inner in graphs_of(graph) for node in inner.node if node.op_type in NOT_INFERRED):
+        if node.domain in ("", "ai.onnx"):
+            del node.input[1:], node.attribute[:]
+            node.op_type = "Identity"
 
 
 def _results(graph: ir.Graph) -> Iterator[ir.Value]:

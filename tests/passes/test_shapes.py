@@ -124,3 +124,11 @@ def test_readers_of_what_is_an_output_too_keep_their_shapes() -> None:
     model = build(text + "{ t = Relu(x) c = Conv(t, w) y = Relu(c) }", w=normal(4, 3, 3, 3))
     assert _value(model, "t").shape == ("N", 3, 8, 8)
     assert _value(model, "c").shape == ("N", 4, 6, 6)
+
+
+@pytest.mark.parametrize("normalization", ["GroupNormalization<num_groups=2>(x, s, s)", "MeanVarianceNormalization(x)"])
+def test_shapes_behind_normalizations_are_known(normalization: str) -> None:
+    text = f"g (float[N,4,8] x) => (float[N,4,8] y) {{ n = {normalization} y = Relu(n) }}"
+    model = build(text, opset=21, ir_version=10, s=normal(4))
+    assert _value(model, "n").shape == ("N", 4, 8)
+    assert _value(model, "n").dtype is ir.DataType.FLOAT
