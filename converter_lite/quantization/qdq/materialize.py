@@ -25,6 +25,8 @@ Rules:
    onnxruntime (1.32) makes operators of them that take no such integers, and does not load the model. And behind a Clip that is
    not dropped, whose bounds it cannot compare with such a grid, and a Relu, where the grid has negative numbers: onnxruntime
    leaves the Relu out, as if the smallest integer were zero.
+11. So it does in front of an AveragePool between integers that onnxruntime would compute otherwise in them
+   (:mod:`converter_lite.quantization.qdq.averages`).
 
 Source: ONNX operator specification (QuantizeLinear, DequantizeLinear); the placement that onnxruntime fuses into integer
 kernels (seen in its optimized graphs).
@@ -48,6 +50,7 @@ from converter_lite.quantization.grid_nodes import KERNEL_BITS
 from converter_lite.quantization.placement import is_fused_clamp, reads_integer
 from converter_lite.quantization.plan import NodeMode, Part, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.attention import fuse_attentions
+from converter_lite.quantization.qdq.averages import has_other_integers
 from converter_lite.quantization.qdq.dynamic import DynamicWriter
 from converter_lite.quantization.qdq.guard import guard
 from converter_lite.quantization.qdq.parts import (
@@ -173,6 +176,7 @@ class _Materializer:
                 spell_out_clamp(self.graph, node, self.names)
         self._join_gelus()
         self._keep_pools_apart()
+        self._keep_averages_apart()
         used = {value for node in g.all_nodes(self.graph) for value in node.inputs}
         for name, value in list(self.graph.initializers.items()):
             if value not in used and not value.is_graph_output():
@@ -192,6 +196,14 @@ class _Materializer:
             pools = [user for user, _ in source.uses() if user.op_type in POOLS_OF_BYTES]
             if pools and _is_narrow(source):
                 self._guard_readers(source, producer, pools)
+
+    def _keep_averages_apart(self) -> None:
+        """Let an average be computed with floats where the integer kernel gives another one (rule 11)."""
+        for node in [node for node in self.graph if has_other_integers(node)]:
+            source = node.inputs[0]
+            before = source.producer() if source is not None else None
+            if source is not None and before is not None and _is_dequantized(before) and _is_quantized(node):
+                self._guard_readers(source, before, [node])
 
     def _guard_readers(self, source: ir.Value, producer: ir.Node, nodes: Sequence[ir.Node]) -> None:
         node = guard(self.graph, source, self.names)
@@ -360,6 +372,21 @@ def _is_misread(node: ir.Node | None, params: QuantParams, dropped: Container[ir
         value = node.inputs[0]
         node = value.producer() if value is not None else None
     return False
+
+
+def _is_dequantized(node: ir.Node | None) -> bool:
+    """Whether a node dequantizes what was computed, or moves that."""
+    while node is not None and node.op_type in MOVED:
+        node = node.inputs[0].producer() if node.inputs[0] is not None else None
+    return node is not None and node.op_type == "DequantizeLinear"
+
+
+def _is_quantized(node: ir.Node) -> bool:
+    """Whether the result of a node is quantized, perhaps in another shape."""
+    readers = [reader for reader, _ in node.outputs[0].uses()]
+    return any(
+        reader.op_type == "QuantizeLinear" or (reader.op_type in MOVED and _is_quantized(reader)) for reader in readers
+    )
 
 
 def _is_narrow(value: ir.Value | None) -> bool:

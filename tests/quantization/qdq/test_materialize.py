@@ -11,10 +11,11 @@ import pytest
 from converter_lite.graph import static_shape
 from converter_lite.kernels.params import QuantParams, QuantSpec, params_from_range, weight_params
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantizedModel, QuantPlan
+from converter_lite.quantization.qdq.averages import has_other_integers
 from converter_lite.quantization.qdq.materialize import STORAGE, materialize, required_opset, storage_bits, storage_type
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.quantization.cases import CASES
-from tests.support import build, full, normal, operators, optimized, random_feed, run, samples_of, sqnr, written
+from tests.support import build, full, normal, operators, optimized, random_feed, run, samples_of, since, sqnr, written
 
 
 @pytest.mark.parametrize(
@@ -269,3 +270,46 @@ def test_a_runtime_recognizes_the_gelu_of_what_integers_give(tmp_path: Path) -> 
     kinds = Counter(node.op_type for node in ir.load(tmp_path / "optimized.onnx").graph)
     assert kinds["Gelu"] == 1
     assert kinds["Erf"] == 0
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        pytest.param("dilations=[2,2]", id="dilations"),
+        pytest.param("dilations=[1,1],pads=[1,1,1,1]", id="written-default"),
+        pytest.param("ceil_mode=1,count_include_pad=1,strides=[2,2]", id="windows-beyond-the-padding"),
+    ],
+)
+@pytest.mark.parametrize("moved", ["p", "p0"])
+@since("onnxruntime", 1, 25, reason="not tried with averages of operator set 19")
+def test_an_average_that_integers_would_not_give_is_computed_with_floats(pool: str, moved: str) -> None:
+    """opset 19 is the first with dilations of averages."""
+    turned = "p = Transpose<perm=[0,1,3,2]>(p0)" if moved == "p0" else ""
+    model = build(
+        "g (float[N,3,10,10] x) => (float[N,4,h,w] y) "
+        f"{{ c = Conv(x, w1) {moved} = AveragePool<kernel_shape=[3,3],{pool}>(c) {turned} y = Conv(p, w2) }}",
+        opset=19,
+        ir_version=9,
+        w1=normal(8, 3, 3, 3),
+        w2=normal(4, 8, 1, 1),
+    )
+    made, feed = written(full(model)), random_feed(model)
+    exact = run(made, feed)["y"]
+    usual = DEFAULT_ENGINE.session(ir.to_proto(made).SerializeToString(), threads=1).run(feed)["y"]
+    np.testing.assert_allclose(usual, exact, atol=0.02 * float(np.abs(exact).max()))
+
+
+@pytest.mark.parametrize(
+    ("size", "pool", "expected"),
+    [
+        ("10", "kernel_shape=[3]", False),
+        ("10", "kernel_shape=[3],ceil_mode=1,strides=[2]", False),
+        ("9", "kernel_shape=[3],ceil_mode=1,count_include_pad=1,strides=[2]", False),
+        ("10", "kernel_shape=[3],ceil_mode=1,count_include_pad=1,strides=[2]", True),
+        ("n", "kernel_shape=[3],ceil_mode=1,count_include_pad=1,strides=[2]", True),
+        ("10", "kernel_shape=[1],ceil_mode=1,count_include_pad=1,strides=[3],pads=[0,2]", False),
+    ],
+)
+def test_averages_that_integers_give_are_computed_with_them(size: str, pool: str, expected: bool) -> None:
+    model = build(f"g (float[N,3,{size}] x) => (float[N,3,m] y) {{ y = AveragePool<{pool}>(x) }}")
+    assert has_other_integers(next(iter(model.graph))) is expected
