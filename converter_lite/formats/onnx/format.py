@@ -13,8 +13,8 @@ from converter_lite.config.names import BLOCK_BITS, DequantStrategy, QuantType
 from converter_lite.errors import ConfigError, ModelError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.onnx.flags import OnnxFlags
+from converter_lite.formats.onnx.misread_weights import hide_misread_weights
 from converter_lite.formats.onnx.moved_integers import quantize_moved
-from converter_lite.formats.onnx.openvino import hide_misread_weights
 from converter_lite.formats.requirements import GraphRequirements
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.log import Log

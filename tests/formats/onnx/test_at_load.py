@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from converter_lite.formats.onnx.at_load import can_cast, dequantize_at_load, recognize_dequantizers
 from converter_lite.formats.onnx.format import OnnxFormat
-from converter_lite.formats.onnx.openvino import hide_misread_weights
+from converter_lite.formats.onnx.misread_weights import hide_misread_weights
 from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.graph import add_tensor
 from converter_lite.passes.rewrite import is_op

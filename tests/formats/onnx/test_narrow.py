@@ -13,6 +13,7 @@ import pytest
 from converter_lite.errors import ModelError
 from converter_lite.formats.onnx import narrow, writer
 from converter_lite.formats.onnx.format import OnnxFormat
+from converter_lite.formats.onnx.misread_weights import hide_misread_weights
 from converter_lite.formats.onnx.narrow import narrowest_width
 from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.formats.onnx.reader import read_onnx
@@ -22,6 +23,7 @@ from converter_lite.quantization.forecast import StoredAs, forecast_bytes
 from converter_lite.quantization.qdq import build as build_module
 from converter_lite.quantization.qdq.materialize import TWO_BITS_OPSET, storage_type
 from converter_lite.quantization.qdq.parts import joined, lower, parts_of, upper
+from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.quantization.test_weight_only import weights
 from tests.support import OldEngine, build, normal, random_feed, run, written
 
@@ -110,6 +112,20 @@ def test_input_scales_stand_behind_the_sum_of_the_parts(tmp_path: Path) -> None:
 def test_only_widths_that_gain_by_it_make_a_file_newer(bits: int, opset_of_file: int, tmp_path: Path) -> None:
     made = OnnxFormat().write(weights(network(), bits=bits), tmp_path / "out.onnx")
     assert opset(ir.load(made.files[0])) == opset_of_file
+
+
+@two_bits
+@pytest.mark.parametrize("product", ["MatMul(x, w)", "Gemm(x, w)"])
+@pytest.mark.parametrize(("columns", "guards"), [(8, 0), (7, 1)])
+def test_rows_that_share_bytes_are_read_right_at_every_run(product: str, columns: int, guards: int) -> None:
+    model = build(f"g (float[2,16] x) => (float[2,{columns}] y) {{ y = {product} }}", w=normal(16, columns))
+    quantized = weights(model, bits=2)
+    file = build_module.qdq_model(quantized, narrowest=2)
+    assert hide_misread_weights(file, quantized.plan) == guards
+    feed = random_feed(model)
+    session = DEFAULT_ENGINE.session(ir.to_proto(file).SerializeToString(), threads=1, exact=False)
+    exact = run(file, feed)["y"]
+    np.testing.assert_allclose(session.run(feed)["y"], exact, atol=0.02 * float(np.abs(exact).max()))
 
 
 @pytest.mark.parametrize("bits", [5, 6])

@@ -1,7 +1,8 @@
-"""Stored weights that OpenVINO does not take for what they are. All of it was found by running files in OpenVINO 2026.4.
+"""Stored weights that a runtime does not take for what they are. All of it was found by running files.
 
-Where it sees that constants are dequantized, it looks for products of matrices that its kernels compute with such weights, or
-keeps the weights as integers. A Max with the lowest number behind the weight hides that from it, and onnxruntime folds it.
+Where OpenVINO (2026.4) and onnxruntime (1.32) see that constants are dequantized, they look for products of matrices that their
+kernels compute with such weights. A Max with the lowest number behind the weight hides that from them, and onnxruntime folds it
+where weights become float when it loads a file.
 """
 
 from __future__ import annotations
@@ -12,19 +13,30 @@ from converter_lite import graph as g
 from converter_lite.passes.rewrite import is_op
 from converter_lite.quantization.plan import NodeMode, QuantPlan
 from converter_lite.quantization.qdq.guard import guard
+from converter_lite.quantization.qdq.materialize import TWO_BITS_TYPES
 from converter_lite.quantization.qdq.parts import FOUR_BITS
 from converter_lite.targets.operands import is_recurrent
 
 MATRIX_RANK = 2
 
+IN_A_BYTE = 4
+"""Integers of two bits."""
+
 
 def hide_misread_weights(model: ir.Model, plan: QuantPlan) -> int:
-    """Put a Max behind each stored weight that OpenVINO would misread; returns how many.
+    """Put a Max behind each stored weight that a runtime would misread; returns how many.
+
+    OpenVINO:
 
     1. A convolution of single elements that reads, or is read by, a Transpose: it takes the three for a product of matrices,
        whatever the order of the Transpose, and forgets strides and padding.
     2. A product that adds up an odd number of elements, with integers of four bits. (It does not load such blocks.)
     3. A recurrent layer in a file with integer activations: other numbers, or the file is not loaded.
+
+    onnxruntime:
+
+    4. A product whose matrix has rows of two-bit integers that do not fill bytes, dequantized at every run: it is packed anew,
+       as if each row began a byte.
 
     Args:
         model: With dequantized weights; changed in place.
@@ -50,7 +62,7 @@ def hide_misread_weights(model: ir.Model, plan: QuantPlan) -> int:
 def _is_misread(node: ir.Node, weight: ir.Value, plan: QuantPlan) -> bool:
     if is_recurrent(node):
         return bool(plan.activations)
-    return _stands_beside_transpose(node) or _has_odd_columns(node, weight)
+    return _stands_beside_transpose(node) or _has_odd_columns(node, weight) or _shares_bytes(node, weight)
 
 
 def _stands_beside_transpose(node: ir.Node) -> bool:
@@ -75,3 +87,12 @@ def _has_odd_columns(node: ir.Node, weight: ir.Value) -> bool:
     ):
         return False
     return shape[1 if g.int_attribute(node, "transB", 0) else 0] % 2 == 1
+
+
+def _shares_bytes(node: ir.Node, weight: ir.Value) -> bool:
+    """Whether a product reads rows of two-bit integers of which two share a byte."""
+    producer, shape = weight.producer(), g.static_shape(weight)
+    stored = producer.inputs[0] if producer is not None and is_op(producer, "DequantizeLinear") else None
+    if stored is None or stored.dtype not in TWO_BITS_TYPES.values() or shape is None or len(shape) != MATRIX_RANK:
+        return False
+    return is_op(node, "MatMul", "Gemm") and not g.int_attribute(node, "transB", 0) and shape[1] % IN_A_BYTE != 0
