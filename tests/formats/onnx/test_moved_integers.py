@@ -74,6 +74,32 @@ def test_others_stay_as_they_are(model: ir.Model) -> None:
     assert quantize_moved(model) == 0
 
 
+@pytest.mark.parametrize(
+    ("shape", "bias", "guards"),
+    [("4,8", "v", 0), ("8", "b", 1), ("2,4,8", "v", 1), ("2,4,8", "w", 0)],
+    ids=["matrix", "vector", "stack", "stack with a bias of its rank"],
+)
+def test_a_product_of_int8_values_and_its_bias_are_no_gemm(shape: str, bias: str, guards: int, tmp_path: Path) -> None:
+    rows = shape.rpartition(",")[0]
+    model = build(
+        f"g (float[{shape}] x) => (float[{rows}{',' if rows else ''}6] y) {{ {PAIR} v = DequantizeLinear(b8, s, z) "
+        f"t = DequantizeLinear(w8, s, z) m = MatMul(d, t) a = Add(m, {bias}) q2 = QuantizeLinear(a, s, z) "
+        "y = DequantizeLinear(q2, s, z) }",
+        opset=21,
+        s=np.float32(0.02),
+        z=np.int8(0),
+        b=normal(6),
+        w=normal(1, 1, 6),
+        b8=np.arange(6, dtype=np.int8),
+        w8=np.arange(48, dtype=np.int8).reshape(8, 6),
+    )
+    feed, before = random_feed(model), clone(model)
+    quantize_moved(model)
+    assert operators(model)["Max"] == guards
+    np.testing.assert_array_equal(run(model, feed)["y"], run(before, feed)["y"])
+    assert optimized(model, tmp_path)
+
+
 NETWORKS = {
     "moved, then read as floats": (
         "[1,64,8]",
