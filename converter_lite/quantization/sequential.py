@@ -165,7 +165,9 @@ class SequentialRun:
         return names
 
     def _leads_to(self, value: ir.Value, later: Container[ir.Value]) -> bool:
-        """Whether one of the outputs is computed from a value without reading another stored one on the way."""
+        """Whether one of the outputs is computed from a value without reading another stored one on the way, or is an input."""
+        if value.producer() is None and value in later:
+            return True
         pending, seen = [value], {value}
         while pending:
             for node in self._readers.get(pending.pop(), ()):

@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from converter_lite.config import config_from_mapping
+from converter_lite.config.names import Rounding
 from converter_lite.errors import ConfigError
 from converter_lite.formats.onnx.block_operators import knows_block_operators
 from converter_lite.kernels.blocks import per_block
@@ -26,7 +27,10 @@ from converter_lite.quantization.adaptive import Layer, fit_grid, fit_rounding
 from converter_lite.quantization.blocks import blocks_of
 from converter_lite.quantization.moments import Moments, products
 from converter_lite.quantization.plan import QuantPlan
-from tests.support import build, normal
+from converter_lite.quantization.settings import Blocks, WeightSettings
+from converter_lite.quantization.weight_only import quantize_weights
+from converter_lite.runtime.context import RunContext
+from tests.support import Samples, build, normal
 
 GRAPH = """g (int64[N,S] ids) => (float[N,S,24] y, float[T,7] z) {
     rows = Gather(table, ids)
@@ -243,3 +247,12 @@ def test_fitted_blocks_lose_less_than_rounded_ones() -> None:
         return float(np.square(inputs @ (of.dequantize(q) - weight)).sum())
 
     assert error(params, integers) < 0.5 * error(plain, plain.quantize(weight))
+
+
+def test_products_of_rows_with_blocks_are_fitted_to_samples() -> None:
+    samples = Samples({"ids": np.array([[i, 7, 49], [7, 3, i]])} for i in range(4))
+    settings = WeightSettings(bits=4, rounding=Rounding.ADAPTIVE, blocks=Blocks(32, True))
+    quantized = quantize_weights(network(), settings, target="CPU", samples=samples, context=RunContext())
+    assert not np.array_equal(
+        quantized.integers("square"), quantized.plan.weights["square"].quantize(normal(80, 24, seed=2) / 9)
+    )

@@ -122,7 +122,9 @@ class DynamicWriter:
             )
         made = self._weights[f"{name}/table"][: 2 if params.spec.symmetric else 3]
         for part, values in zip(("rows", "row_scale", "zero_point"), made, strict=False):
-            parts.append(self._insert(node, "Gather", [values, indices], part, axis=0))
+            gathered = self._insert(node, "Gather", [values, indices], part, axis=0)
+            gathered.type = values.type  # part of a graph that runs in pieces may begin with it
+            parts.append(gathered)
         self._replace(
             node, self._insert(node, "DequantizeLinear", parts, "result", axis=-1, block_size=params.spec.block)
         )
