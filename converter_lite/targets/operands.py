@@ -157,9 +157,14 @@ def pair_rule(node: ir.Node) -> PairRule | None:
 
 
 def compensated_integers(node: ir.Node, weight: NDArray[np.float32], params: QuantParams) -> NDArray[np.signedinteger]:
-    """Integers whose rounding errors cancel per kernel and per output channel, in the layout of ``weight``."""
+    """Integers whose rounding errors cancel per kernel and per output channel, in the layout of ``weight``.
+
+    Those of a weight that kernels also add up along another axis are the nearest that no kernel saturates with.
+    """
     value, spec = node.inputs[1], params.spec
     axis = (output_channel_axis(node, value) if value is not None else None) or 0
+    if any(rule.rows != (axis,) for rule in params.pair_rules):
+        return params.quantize(weight)
     weight = weight if params.input_scales is None else weight / params.input_scales
     q = np.empty(weight.shape, spec.integer_type)
     front, front_q = np.moveaxis(weight, axis, 0), np.moveaxis(q, axis, 0)

@@ -10,6 +10,7 @@ import pytest
 
 from converter_lite.calibration.observers import METHODS
 from converter_lite.errors import CalibrationError
+from converter_lite.kernels.pairs import count_violations
 from converter_lite.kernels.similarity import cosine_similarity
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.runtime.engine import DEFAULT_ENGINE
@@ -179,6 +180,15 @@ def test_a_weight_that_two_nodes_use_along_different_axes_is_stored_once_with_on
     stored = [v for v in result.graph.initializers.values() if v.dtype is ir.DataType.INT8 and v.shape == [5, 5]]
     assert len(stored) == 1
     assert full(model, target).plan.weights["w"].spec.axis is None
+
+
+@pytest.mark.parametrize("rows", [20, 16])
+def test_no_kernel_saturates_with_a_weight_that_two_nodes_use_along_different_axes(rows: int) -> None:
+    graph = f"g (float[5,16] x) => (float[5,{rows}] y, float[5,16] z) {{ y = Gemm<transB=1>(x, w) r = Relu(y) z = MatMul(r, w) }}"
+    quantized = full(build(graph, w=normal(rows, 16)), "CPU", bias_correction=True)
+    rules = quantized.plan.weights["w"].pair_rules
+    assert [rule.rows for rule in rules] == [(0,), (1,)]
+    assert count_violations(quantized.integers("w"), rules) == 0
 
 
 def test_a_weight_that_two_nodes_use_alike_is_stored_once_per_channel() -> None:
