@@ -20,6 +20,9 @@ from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Session
 from converter_lite.runtime.serializing import open_session
 
+LAYER_NORMALIZATION_OPSET = 17
+"""Operator set since which onnxruntime makes a LayerNormalization of one that is spelled out."""
+
 HALF_LIMIT = 6e4
 """Largest magnitude that is held in half precision."""
 
@@ -151,15 +154,29 @@ def _widened(graph: ir.Graph, index: int, names: g.Names) -> str:
     value = graph.inputs[index]
     half = ir.Value(name=names.unique(f"{value.name}_half"), shape=value.shape, type=ir.TensorType(ir.DataType.FLOAT16))
     cast = ir.node("Cast", [half], attributes={"to": ir.DataType.FLOAT.value})
-    cast.outputs[0].shape, cast.outputs[0].dtype = value.shape, ir.DataType.FLOAT
+    nodes = [cast]
+    if graph.opset_imports.get("", 1) >= LAYER_NORMALIZATION_OPSET and _is_normalized(value):
+        nodes.append(ir.node("Max", [cast.outputs[0]]))  # changes nothing
+    for node in nodes:
+        made = node.outputs[0]
+        made.name, made.shape, made.dtype = names.unique(f"{value.name}_single"), value.shape, ir.DataType.FLOAT
+    single = nodes[-1].outputs[0]
     graph.inputs[index] = half
-    value.replace_all_uses_with(cast.outputs[0], replace_graph_outputs=True)
-    cast.outputs[0].name, value.name = value.name, f"{value.name}_unread"
+    value.replace_all_uses_with(single, replace_graph_outputs=True)
+    single.name, value.name = value.name, f"{value.name}_unread"
     if len(graph):
-        graph.insert_before(graph[0], cast)
+        graph.insert_before(graph[0], nodes)
     else:
-        graph.append(cast)
+        graph.extend(nodes)
     return half.name or ""
+
+
+def _is_normalized(value: ir.Value) -> bool:
+    """Whether a value may be normalized by operators of their own.
+
+    onnxruntime (1.32) makes one of them and of a Cast before them, and does not load the one that it made.
+    """
+    return any(user.op_type == "ReduceMean" for user, _ in value.uses())
 
 
 def _narrowed(graph: ir.Graph, value: ir.Value, names: g.Names) -> ir.Value:

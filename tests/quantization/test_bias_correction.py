@@ -281,6 +281,30 @@ def test_an_input_that_is_an_output_is_held_for_it() -> None:
         np.testing.assert_array_equal(x, feed["x"])
 
 
+@pytest.mark.parametrize("opset", [13, 17])
+def test_a_normalization_of_a_value_in_half_precision_runs(opset: int) -> None:
+    """onnxruntime makes one operator of it."""
+    model = build(
+        """g (float[2,4,8] x) => (float[2,4,8] y, float[2,4,8] z) {
+            a = MatMul(x, w1) r = Relu(a) y = MatMul(r, w2)
+            m = ReduceMean<axes=[-1]>(r) d = Sub(r, m) p = Pow(d, two) v = ReduceMean<axes=[-1]>(p) e = Add(v, least) s = Sqrt(e)
+            q = Div(d, s) t = Mul(q, gain) n = Add(t, bias) z = MatMul(n, w3) }""",
+        opset=opset,
+        two=np.float32(2),
+        least=np.float32(1e-5),
+        gain=normal(8),
+        bias=normal(8),
+        **{f"w{i}": normal(8, 8, seed=i) for i in (1, 2, 3)},
+    )
+    feeds = samples_of(model, 2)
+    y, z = model.graph.outputs
+    sequential = SequentialRun(model, feeds, RunContext())
+    sequential.means(y, later={z})
+    assert sequential._stored[0]["r"].dtype == np.float16
+    for array, feed in zip(sequential.map(z, lambda _, found: found, later=()), feeds, strict=True):
+        np.testing.assert_allclose(array, run(model, feed)["z"], rtol=0.01, atol=0.01)
+
+
 def test_a_sequential_mean_is_the_mean_per_channel() -> None:
     model = net("branches")
     feeds = samples_of(model, 2)
