@@ -24,7 +24,7 @@ from converter_lite.config.names import Rounding
 from converter_lite.kernels.params import QuantParams
 from converter_lite.passes.opset import raise_opset
 from converter_lite.quantization import adaptive
-from converter_lite.quantization.biases import add_bias
+from converter_lite.quantization.biases import add_bias, widen_for_bias
 from converter_lite.quantization.constants import has_channel_bias
 from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.moments import gather
@@ -208,6 +208,11 @@ class _Rounding:
         if self._wanted.grids and params.spec.bits < GRID_BELOW_BITS:
             params, fitted = self._algorithm.grid(layer, params)
             plan.weights[weight.name] = params
+            if plan.mode(node) is NodeMode.INTEGER:
+                widen_for_bias(node, plan, plan.weights)  # fitted steps are smaller
+            if plan.weights[weight.name] is not params:
+                params = plan.weights[weight.name]
+                fitted = self._algorithm.integers(layer, params)
             _change_grid(working, source, weight.name, params, self._names)
             self._change_bias_grid(node, working)
         else:

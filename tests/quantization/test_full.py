@@ -312,6 +312,23 @@ def test_plans_do_not_depend_on_names_of_unquantized_parts_nor_on_threads() -> N
     assert a == b
 
 
+def test_fitted_steps_leave_the_bias_room_in_its_integers() -> None:
+    text = "g (float[1,32] x) => (float[1,8] y) { y = Gemm<transB=1>(x, w, b) }"
+    bias = 5 * normal(8, seed=2)
+    model = build(text, w=normal(8, 32) * 1e-8, b=bias)
+    arm = target_spec("ARM")
+    settings = FullSettings(bits=4, rounding=Rounding.ADAPTIVE)
+    quantized = quantize_full(
+        model,
+        replace(arm, weight=replace(arm.weight, bits=4)),
+        settings,
+        samples=samples_of(model),
+        context=CalibrationContext(),
+    )
+    params = quantized.plan.weights["b"]
+    np.testing.assert_allclose(params.dequantize(quantized.integers("b")), bias, rtol=1e-4)
+
+
 def test_narrow_weights_get_fitted_steps_and_biases_follow_them() -> None:
     text = (
         "g (float[1,3,8,8] x) => (float[1,8,6,6] z) { a = Conv<pads=[1,1,1,1]>(x, w, b) r = Relu(a) z = Conv(r, v, c) }"
