@@ -11,6 +11,7 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.formats.onnx.qdq import GRIDS
 from converter_lite.kernels.params import QuantParams, QuantSpec
+from converter_lite.quantization.qdq.guard import is_guard
 
 DECORATIONS = (
     "_dequantized",
@@ -78,8 +79,7 @@ def tap_of(value: ir.Value) -> Tap | None:
 def _unguarded(value: ir.Value) -> ir.Value:
     """The value behind a Max with the lowest float, which stands before a QuantizeLinear to keep a runtime from fusing."""
     producer = value.producer()
-    is_guard = producer is not None and producer.op_type == "Max" and (producer.name or "").endswith("_guard")
-    source = producer.inputs[0] if producer is not None and is_guard else None
+    source = producer.inputs[0] if producer is not None and is_guard(producer) else None
     return value if source is None else source
 
 

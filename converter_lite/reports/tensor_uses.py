@@ -21,6 +21,7 @@ from converter_lite import graph as g
 from converter_lite.kernels.params import QuantParams
 from converter_lite.quantization.placement import is_fused_clamp, reads_integer
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.qdq.guard import is_guard
 from converter_lite.targets.operands import FLOAT_TYPES
 
 
@@ -116,6 +117,8 @@ class _Written:
         written = self.nodes.get(node.name)
         value = written.inputs[position] if written is not None and position < len(written.inputs) else None
         producer = value.producer() if value is not None else None
+        if producer is not None and is_guard(producer) and producer.inputs[0] is not None:
+            producer = producer.inputs[0].producer()
         return producer is not None and producer.op_type == "DequantizeLinear"
 
 

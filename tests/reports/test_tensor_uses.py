@@ -91,3 +91,15 @@ def test_outputs_that_are_not_real_numbers_or_left_out_are_not_shown() -> None:
     )
     made = plan(model, drop=NodeMode.INTEGER, pool=NodeMode.INTEGER)
     assert [use[1] for use in shown(QuantizedModel(model, made))] == ["d", "y"]
+
+
+def test_an_input_is_shown_that_optimizers_must_not_see_through_to() -> None:
+    """onnxruntime's integer kernel would give another average: a Max stands before the node."""
+    pool = "AveragePool<kernel_shape = [3], strides = [2], ceil_mode = 1, count_include_pad = 1>"
+    model = build(f"g (float[1,1,10] x) => (float[1,1,5] y) {{ [pool] y = {pool}(x) }}")
+    made = plan(model, pool=NodeMode.INTEGER)
+    made.activations = {"x": activation(0.5, 4), "y": activation(0.25, 100)}
+    assert shown(QuantizedModel(model, made)) == [
+        ("pool", "x", "In", "x_quantized"),
+        ("pool", "y", "Out", "y_quantized"),
+    ]
