@@ -6,6 +6,7 @@ own, so one graph computes all local errors, and each layer can be extracted by 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -81,11 +82,11 @@ class Isolated:
         outputs = {value.name for value in graph.outputs}
         values = {output.name: output for node in graph for output in node.outputs}
         graph.outputs.clear()
-        entries = [layer.tap.entry for layer in layers]
+        entries = Counter(layer.tap.entry for layer in layers)
         self.computed: list[str] = []
         for layer in layers:
             entry, tap = values.get(layer.tap.entry), values.get(layer.tap.value)
-            if entry is None or tap is None or entries.count(layer.tap.entry) > 1:
+            if entry is None or tap is None or entries[layer.tap.entry] > 1:
                 continue
             is_final = entry.name in outputs and not entry.uses()
             self._cut(layer.tensor, entry, tap, is_final=is_final)

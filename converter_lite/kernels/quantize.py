@@ -15,6 +15,9 @@ FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int32]
 
 
+LARGEST_INT32 = int(np.nextafter(np.float32(2**31), np.float32(0)))
+"""Largest int32 that float32 holds: ``2**31 - 1`` would be rounded to a number that int32 does not hold."""
+
 SLICED_FROM = 8 << 20
 """Bytes of values from which they are quantized slice by slice, so that intermediate results stay small."""
 
@@ -95,7 +98,7 @@ def _quantize(
     q = np.asarray(values / scale)
     np.rint(q, out=q)
     q += zero_point
-    return np.clip(q, qmin, qmax, out=q)
+    return np.clip(q, qmin, min(qmax, LARGEST_INT32), out=q)
 
 
 def dequantize(

@@ -73,6 +73,13 @@ def test_rounding_is_away_from_zero_for_device_runtimes() -> None:
     np.testing.assert_array_equal(round_half_away(values), [-3, -2, -1, 1, 2, 3, 0, -1])
 
 
+def test_a_bias_beyond_its_32_bits_keeps_its_sign() -> None:
+    spec = QuantSpec(bits=32, signed=True, symmetric=True)
+    params = QuantParams(np.array(1e-9, np.float32), np.zeros((), np.int32), spec)
+    largest, least, inside = params.quantize(np.array([3.0, -3.0, 1.0], np.float32))
+    assert largest > 2.14e9 and least == -(2**31) and inside == 1_000_000_000
+
+
 def test_ties_go_to_the_even_integer_before_the_zero_point_is_added() -> None:
     q = quantize(np.array([0.5, 1.5], np.float32), np.float32(1), np.int32(1), qmin=-8, qmax=7)
     np.testing.assert_array_equal(q, [1, 3])
