@@ -1,4 +1,4 @@
-"""MatMul with a bias as Gemm."""
+"""Products with constant matrices: stacks of one matrix, and MatMul with a bias as Gemm."""
 
 from __future__ import annotations
 
@@ -21,6 +21,34 @@ def fuse_gemm(model: ir.Model) -> int:
     differs between rows or is a single number.
     """
     return sum(_fuse(node) for node in list(model.graph) if is_op(node, "Add"))
+
+
+def unstack_weights(model: ir.Model) -> int:
+    """Replace a stack of one constant matrix by the matrix: its columns get scales of their own, and more kernels take it.
+
+    ::
+
+        x (.., M, K) ─ MatMul(W (1, K, N)) ─ y      becomes      x ─ MatMul(W (K, N)) ─ y
+
+    Refused: activations of fewer or an unknown number of axes, since the result would lose one.
+    """
+    made: dict[ir.Value, ir.Value] = {}
+    return sum(_unstack(node, made) for node in list(model.graph) if is_op(node, "MatMul"))
+
+
+def _unstack(node: ir.Node, made: dict[ir.Value, ir.Value]) -> bool:
+    source, weight = node.inputs
+    shape = static_shape(weight)
+    if source is None or source.shape is None or weight is None or shape is None or not is_constant(weight):
+        return False
+    if len(shape) < 3 or set(shape[:-2]) != {1} or len(source.shape) < len(shape) or node.graph is None:
+        return False
+    if weight not in made:
+        array = constant(weight)
+        assert array is not None
+        made[weight] = add_initializer(node.graph, f"{weight.name}_matrix", array.reshape(shape[-2:]))
+    node.replace_input_with(1, made[weight])
+    return True
 
 
 def fold_gemm_factors(model: ir.Model) -> int:

@@ -19,7 +19,7 @@ from converter_lite.passes.bodies import capture_constants, hoist_constants
 from converter_lite.passes.branches import inline_branches
 from converter_lite.passes.constant_folding import fold_constants, fold_without_growth
 from converter_lite.passes.gelu import fuse_gelu
-from converter_lite.passes.gemm import fold_gemm_factors, fuse_gemm
+from converter_lite.passes.gemm import fold_gemm_factors, fuse_gemm, unstack_weights
 from converter_lite.passes.hard_activation import fuse_hard_sigmoid, fuse_hard_swish
 from converter_lite.passes.layer_norm import fuse_layer_norm
 from converter_lite.passes.noop import remove_noops, share_copied_constants
@@ -74,6 +74,7 @@ RULES: tuple[Pass, ...] = (
     merge_unsqueezes,
     inline_branches,
     common.eliminate_common_subexpressions,
+    unstack_weights,
     fuse_gemm,
     fold_gemm_factors,
     fold_batchnorm,

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from converter_lite.graph import static_shape
-from converter_lite.passes.gemm import fold_gemm_factors, fuse_gemm
+from converter_lite.passes.gemm import fold_gemm_factors, fuse_gemm, unstack_weights
 from tests.support import assert_applies, assert_refuses, build, normal, operators
 
 
@@ -34,6 +34,22 @@ def test_other_products_stay(graph: str, bias: tuple[int, ...]) -> None:
 def test_a_product_of_two_activations_stays() -> None:
     model = build("g (float[2,3] x, float[3,4] w) => (float[2,4] y) { m = MatMul(x, w) y = Add(m, b) }", b=normal(4))
     assert_refuses(fuse_gemm, model)
+
+
+def test_a_stack_of_one_matrix_is_the_matrix_once_for_all_its_readers() -> None:
+    text = """g (float[2,5,3] x, float[2,2,5,3] z) => (float[2,5,4] y, float[2,2,5,4] u) {
+        y = MatMul(x, w) u = MatMul(z, w) }"""
+    model = build(text, w=normal(1, 3, 4))
+    assert_applies(unstack_weights, model, 2)
+    assert len({node.inputs[1] for node in model.graph}) == 1
+
+
+@pytest.mark.parametrize(("rows", "stack"), [("5,3", (1, 3, 4)), ("2,5,3", (2, 3, 4)), ("2,5,3", (1, 1, 3, 4))])
+def test_stacks_that_add_an_axis_or_hold_several_matrices_stay(rows: str, stack: tuple[int, ...]) -> None:
+    model = build(
+        f"g (float[{rows}] x) => (float y) {{ m = MatMul(x, w) y = ReduceSum<keepdims=0>(m) }}", w=normal(*stack)
+    )
+    assert_refuses(unstack_weights, model)
 
 
 @pytest.mark.parametrize("shared", [False, True])
