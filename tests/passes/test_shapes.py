@@ -1,7 +1,12 @@
+from pathlib import Path
+
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
+from converter_lite.errors import ModelError
+from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.passes.skeleton import DETACH_ABOVE, skeleton
 from tests.support import build, build_proto, normal, random_feed, run, since
@@ -95,12 +100,20 @@ def test_the_skeleton_declares_large_constants_without_their_numbers() -> None:
     assert np.array_equal(model.graph.initializers["w"].const_value.numpy(), normal(512, 512))
 
 
-def test_an_output_that_is_an_input_of_another_rank_is_passed_over() -> None:
+def test_an_output_that_is_an_input_of_another_rank_is_passed_over(tmp_path: Path) -> None:
     graph = "g (float[N,3,4,4] x) => (float[N,2,4,4] y, float[N,5] x) { y = Conv(x, w) }"
-    proto = build_proto(graph, w=normal(2, 3, 1, 1))
-    model = ir.from_proto(proto)
-    infer_shapes(model)
+    onnx.save(build_proto(graph, w=normal(2, 3, 1, 1)), tmp_path / "m.onnx")
+    model = read_onnx(tmp_path / "m.onnx")
     assert [str(value.name) for value in model.graph.outputs] == ["y", "x"]
+    assert model.graph.inputs[0].shape == ("N", 3, 4, 4)
+
+
+def test_a_convolution_of_rows_is_refused_before_shapes_are_inferred(tmp_path: Path) -> None:
+    onnx.save(
+        build_proto("g (float[N,5] x) => (float y) { y = Conv(x, w) }", w=normal(2, 3, 1, 1)), tmp_path / "m.onnx"
+    )
+    with pytest.raises(ModelError, match="2 dimensions and not at least 3"):
+        read_onnx(tmp_path / "m.onnx")
 
 
 def test_sizes_that_are_found_later_have_names_of_their_own() -> None:
