@@ -38,11 +38,11 @@ FEED_ABOVE = 1024
 NEVER_FOLDED = frozenset(
     {
         *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"),
-        *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
+        *("DequantizeLinear", "DynamicQuantizeLinear"),
         *("Constant", "Dropout"),
     }
 )
-"""Random numbers differ from run to run; quantized constants must stay integers."""
+"""Random numbers differ from run to run; quantized constants must stay integers (QuantizeLinear of a constant is one)."""
 
 CHOOSING = ("NonZero", "Compress", "Unique")
 """Operators whose results have as many elements as their values say."""
@@ -162,6 +162,8 @@ def _is_worth_folding(node: ir.Node, inputs: Sequence[ir.Value], *, limit: int) 
     if node.domain not in ("", "ai.onnx") or node.op_type in NEVER_FOLDED or has_subgraph(node) or not inputs:
         return False
     if any(_is_exotic(value) for value in inputs):
+        return False
+    if node.op_type == "QuantizeLinear" and node.outputs[0].dtype not in (ir.DataType.INT8, ir.DataType.UINT8):
         return False
     read = [value for value in node.outputs if value.uses() or value.is_graph_output()]
     sizes = [_bytes(value) if node.op_type not in CHOOSING else _largest(node) for value in read]

@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.errors import ModelError
-from converter_lite.graph import add_initializer, constant, find_nodes
+from converter_lite.graph import add_initializer, constant, find_nodes, static_shape
 from converter_lite.passes.constant_folding import fold_constants
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.runtime.engine import DEFAULT_ENGINE
@@ -181,12 +181,22 @@ def test_a_large_intermediate_keeps_what_depends_on_it() -> None:
     assert_refuses(fold_constants, model)
 
 
+def test_a_quantized_constant_is_stored_as_integers() -> None:
+    text = """g (float[2,3] x) => (float[2,4] y) {
+        q = QuantizeLinear<axis=1>(w, scale, zero) t = Transpose<perm=[1,0]>(q)
+        d = DequantizeLinear<axis=0>(t, scale, zero) u = Transpose<perm=[1,0]>(d) y = MatMul(x, u) }"""
+    scale = np.linspace(0.01, 0.03, 4, dtype=np.float32)
+    model = build(text, w=normal(3, 4), scale=scale, zero=np.zeros(4, np.int8))
+    assert_applies(fold_constants, model, 2)
+    stored = next(node for node in model.graph if node.op_type == "DequantizeLinear").inputs[0]
+    assert stored is not None and stored.dtype is ir.DataType.INT8 and static_shape(stored) == (4, 3)
+
+
 @pytest.mark.parametrize(
     "graph",
     [
         "g (float[3] x) => (float[3] y) { r = RandomNormalLike(k) y = Add(x, r) }",
         "g (float[3] x) => (float[3] y) { r = DequantizeLinear(q, scale) y = Add(x, r) }",
-        "g (float[3] x) => (uint8[3] y) { r = QuantizeLinear(k, scale) t = Identity(x) y = QuantizeLinear(t, scale) }",
         "g (float[3] x) => (float[3] y, float[3] z) { y = Neg(x) z = Neg(k) }",
         "g (float[3] x) => (float[3] y) { y = Add(x, k) }",
         """g (float[3] x) => (float[3] y) { i = If (c) <
