@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto
 
 from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.tensorflow.source import TENSORFLOW
@@ -50,6 +53,7 @@ MODELS: dict[str, dict[str, tuple[int, ...]]] = {
     "loops.pb": {},
     "functions.pb": {"x": (16, 5)},
     "apart.pb": {},
+    "aware.pb": {},
     "module": {},
     "loop.pb": {"x": (4, 5)},
     "old": {"features": (4, 5)},
@@ -63,6 +67,15 @@ def test_a_file_gives_the_numbers_of_tensorflow(name: str, made: Path, tally: Ta
     tally("TensorFlow", "TF")
     if name == "cnn.keras":  # pictures come in NHWC: one Transpose for the input, and none between layers
         assert transposes(source.model.graph) == 1
+
+
+def test_a_network_of_quantization_aware_training_keeps_its_steps(made: Path, tmp_path: Path) -> None:
+    plan = read("TF", made / "aware.pb", {}).graph(keep_qdq=False).plan
+    assert sorted(params.scale.size for params in plan.weights.values() if params.spec.bits == 8) == [1, 1, 8]
+    outcome = command("--fmk=TF", f"--modelFile={made / 'aware.pb'}", f"--outputFile={tmp_path / 'out'}", ALL)
+    assert outcome.status == 0, outcome.err
+    model = onnx.load(tmp_path / "out.onnx")
+    assert max(np.prod(tensor.dims) for tensor in model.graph.initializer if tensor.data_type == TensorProto.FLOAT) == 8
 
 
 def test_a_keras_model_goes_into_every_format(made: Path, tmp_path: Path) -> None:

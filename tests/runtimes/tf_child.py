@@ -155,6 +155,24 @@ def apart(folder):
     record(folder, "apart.pb", {"picture": picture, "whole": whole}, dict(zip(names, values, strict=True)))
 
 
+def aware(folder):
+    """A graph of quantization-aware training: narrow weights, one range and one per channel, 6 bits, ranges that move."""
+    picture, one = normal(1, 8, 8, 3), tf.quantization.fake_quant_with_min_max_vars
+    first, second, last = normal(3, 3, 3, 8) * 0.2, normal(3, 3, 8, 1) * 0.3, normal(8, 5)
+    channels = np.abs(first).max((0, 1, 2)) * 1.1
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        x = one(tf.compat.v1.placeholder(tf.float32, [1, 8, 8, 3], name="picture"), -3.0, 3.1)
+        weight = tf.quantization.fake_quant_with_min_max_vars_per_channel(first, -channels, channels, narrow_range=True)
+        x = one(tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, weight, 1, "SAME"), normal(8) * 0.1)), 0.0, 3.0)
+        x = tf.nn.depthwise_conv2d(x, one(second, -0.9, 0.9, narrow_range=True), [1, 2, 2, 1], "SAME")
+        x = tf.quantization.fake_quant_with_min_max_args(tf.nn.relu6(x), 0.0, 6.0, num_bits=6)
+        x = tf.reduce_mean(x, [1, 2])
+        tf.identity(one(tf.matmul(x, one(last, -3.0, 2.0)), -1.0, 1.0, narrow_range=True), name="classes")
+        values = session.run("classes:0", {"picture:0": picture})
+        (folder / "aware.pb").write_bytes(graph.as_graph_def().SerializeToString())
+    record(folder, "aware.pb", {"picture": picture}, {"classes": values})
+
+
 def frozen_v1(folder):
     """A graph of TensorFlow 1, also as a SavedModel of that time: a loop, a dropout that is fed, an unknown rank."""
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
@@ -203,6 +221,7 @@ MODELS = (
     saved_model,
     functions,
     apart,
+    aware,
     frozen_v1,
     hostile,
 )

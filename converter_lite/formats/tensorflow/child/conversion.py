@@ -14,6 +14,7 @@ from tf2onnx.tfonnx import process_tf_graph
 
 from converter_lite.formats.child import MODEL, Answer, Refusal, WrongUsage
 from converter_lite.formats.tensorflow.child.dropout import fix_keep_probabilities
+from converter_lite.formats.tensorflow.child.fake_quantize import handlers, hold_constants
 from converter_lite.formats.tensorflow.child.functions import (
     add_up_scattered,
     round_quotients_down,
@@ -72,12 +73,14 @@ def convert(
     spell_out_functions(graph)
     round_quotients_down(graph)
     add_up_scattered(graph)
+    held = hold_constants(graph)
+    fed = [*names, *(f"{name}:0" for name in held)]
     allow_inlining(graph)
     order_hashes()
     with tf.device("/cpu:0"):
         with tf.Graph().as_default():
             tf.import_graph_def(graph, name="")
-            graph = in_order(tf_loader.tf_optimize(list(names), list(outputs), graph))
+            graph = in_order(tf_loader.tf_optimize(fed, list(outputs), graph))
         with tf.Graph().as_default() as imported:
             tf.import_graph_def(graph, name="")
             refuse_other_resizes(imported.get_operations(), tf.get_static_value)
@@ -85,7 +88,8 @@ def convert(
                 imported,
                 continue_on_error=True,
                 opset=OPSET,
-                input_names=list(names),
+                custom_op_handlers=handlers(held),
+                input_names=fed,
                 output_names=list(outputs),
                 shape_override={tensors[name]: list(shape) for name, shape in shapes.items() if name in tensors},
                 tensors_to_rename={**names, **outputs},
