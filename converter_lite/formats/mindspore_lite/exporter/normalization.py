@@ -70,9 +70,7 @@ def _layer_norm(ctx: Lowering, node: ir.Node) -> None:
         axis, dims = 1, (int(np.prod(shape[:axis])), int(np.prod(tail)))
         source, gamma, beta = ctx.reshape(source, dims), gamma.reshape(-1), beta.reshape(-1)
     inputs = [source, _named(ctx, node, "gamma", gamma), _named(ctx, node, "beta", beta)]
-    if (
-        np.prod(tail) == 1
-    ):  # the kernel takes the squared mean from the mean of squares, and the root of less than nothing
+    if np.prod(tail) == 1:  # the kernel takes the squared mean from the mean of squares: the root of less than nothing
         index = ctx.emit("MulFusion", [source, ctx.float_constant(0.0)], dims)
         index = ctx.emit("AddFusion", [index, inputs[2]], dims)
     else:
