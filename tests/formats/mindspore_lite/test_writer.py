@@ -78,6 +78,13 @@ def test_a_single_number_that_would_only_be_copied_is_refused() -> None:
         lower(floating(model))
 
 
+def test_a_file_in_which_nothing_depends_on_an_input_is_refused() -> None:
+    nodes = [helper.make_node("Identity", ["a"], ["y"]), helper.make_node("Identity", ["b"], ["z"])]
+    constants = {"a": np.float32([2, 3]), "b": np.float32([4])}
+    with pytest.raises(TargetError, match="no input has a part in any output"):
+        lower(floating(from_nodes(nodes, {"x": (2, 3)}, constants, ["y", "z"])))
+
+
 def test_equal_constants_are_stored_once() -> None:
     half = np.full((2, 3), 0.5, np.float32)
     nodes = [helper.make_node("Mul", ["x", "a"], ["m"]), helper.make_node("Add", ["m", "b"], ["y"])]

@@ -146,6 +146,8 @@ def _outputs(ctx: Lowering, graph: ir.Graph) -> list[Problem]:
             ctx.ms.outputs.append(_output(ctx, value))
         except Unsupported as reason:
             problems.append(Problem(value.name or "", "output", str(reason)))
+    if not problems and not _reads_inputs(ctx.ms):  # the x86 runtime would not end
+        problems = [Problem(value.name or "", "output", "no input has a part in any output") for value in graph.outputs]
     _name_outputs(ctx, graph)
     _merge_constants(ctx.ms)
     ctx.notes += give_each_use_its_weight(ctx.ms)
@@ -153,6 +155,15 @@ def _outputs(ctx: Lowering, graph: ir.Graph) -> list[Problem]:
     if ctx.options.float16:
         _halve(ctx.ms)
     return problems
+
+
+def _reads_inputs(ms: MsModel) -> bool:
+    """Whether an output depends on an input."""
+    reached = set(ms.inputs)
+    for node in ms.nodes:
+        if not reached.isdisjoint(node.inputs):
+            reached.update(node.outputs)
+    return not reached.isdisjoint(ms.outputs)
 
 
 def _output(ctx: Lowering, value: ir.Value) -> int:
