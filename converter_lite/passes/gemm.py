@@ -6,7 +6,15 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.graph import add_initializer, constant, int_attribute, is_constant, single_consumer, static_shape
+from converter_lite.graph import (
+    add_initializer,
+    constant,
+    input_at,
+    int_attribute,
+    is_constant,
+    single_consumer,
+    static_shape,
+)
 from converter_lite.passes.rewrite import constant_operand, is_op, replace
 
 
@@ -37,7 +45,7 @@ def unstack_weights(model: ir.Model) -> int:
 
 
 def _unstack(node: ir.Node, made: dict[ir.Value, ir.Value]) -> bool:
-    source, weight = node.inputs
+    source, weight = input_at(node, 0), input_at(node, 1)
     shape = static_shape(weight)
     if source is None or source.shape is None or weight is None or shape is None or not is_constant(weight):
         return False

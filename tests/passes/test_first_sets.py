@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,18 @@ def test_a_definition_computes_what_it_says(case: Case, tmp_path: Path) -> None:
     found = run(read_onnx(tmp_path / "m.onnx"), {"x0": inputs[0]})["y"]
     assert found.shape == expected.shape and found.dtype == expected.dtype
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[1]}-{case[0]}")
+def test_a_damaged_node_is_read_or_refused(case: Case, tmp_path: Path) -> None:
+    version, operator, inputs, attributes, _ = case
+    for damaged in (_model(version, operator, inputs, {}), _model(version, operator, inputs, attributes)):
+        node = damaged.graph.node[0]
+        for _ in range(len(node.input)):
+            onnx.save(damaged, tmp_path / "m.onnx")
+            with suppress(ModelError):
+                read_onnx(tmp_path / "m.onnx")
+            node.input.pop()
 
 
 @pytest.mark.parametrize("operator", GATES)

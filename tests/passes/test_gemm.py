@@ -52,6 +52,12 @@ def test_stacks_that_add_an_axis_or_hold_several_matrices_stay(rows: str, stack:
     assert_refuses(unstack_weights, model)
 
 
+def test_a_product_of_nothing_is_left_alone() -> None:
+    model = build("g (float[2,3] x) => (float[2,4] y) { y = MatMul(x, w) }", w=normal(3, 4))
+    model.graph[0].resize_inputs(1)
+    assert_refuses(unstack_weights, model)
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_factors_are_multiplied_into_constants(shared: bool) -> None:
     extra = " z = MatMul(x, w)" if shared else ""

@@ -65,11 +65,11 @@ def read_onnx(
     check_model(model, path, confined=confined)
     try:
         _normalize(model)
+        check_ranks(model, path)  # of inputs: onnx up to 1.21 ends the process where it infers shapes of such images
+        raise_first_sets(model)
     except LIBRARY_REFUSALS as error:
         raise ModelError(DAMAGED, where=str(path), hint=_reason(error)) from error
-    check_ranks(model, path)  # of inputs: onnx up to 1.21 ends the process where it infers shapes of such images
     try:
-        raise_first_sets(model)
         model = _raise_to_working_opset(model)
         infer_shapes(model)
         check_ranks(model, path)
