@@ -177,6 +177,13 @@ def test_what_negative_pads_cut_off_is_a_slice(mode: str, pads: list[int]) -> No
     assert_same_outputs(model, cut, random_feed(model))
 
 
+def test_a_border_as_wide_as_the_picture_is_gathered() -> None:
+    text = 'g (float[1,3,4,5] x) => (float[1,3,9,7] y) { y = Pad<mode="edge">(x, pads) }'
+    model = build(text, pads=np.array([0, 0, 1, 1, 0, 0, 4, 1]))
+    assert_applies(spell_out_padding, model, 1)
+    assert operators(model)["Gather"] == 2
+
+
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
 def test_a_pad_of_rows_that_cuts_and_repeats_is_one_of_a_picture(mode: str) -> None:
     text = f'g (float[2,6] x) => (float[2,6] y) {{ y = Pad<mode="{mode}">(x, pads) }}'

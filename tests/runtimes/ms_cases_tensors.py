@@ -57,6 +57,7 @@ def shapes() -> Iterator[Case]:
     yield case("pad_value", "Pad", x, ints(0, 0, 1, 1, 0, 0, 1, 1), (np.float32(1.5),))
     yield case("pad_reflect", "Pad", x, ints(0, 0, 1, 2, 0, 0, 2, 1), mode="reflect")
     yield case("pad_edge", "Pad", x, ints(0, 0, 1, 2, 0, 0, 2, 1), mode="edge")
+    yield case("pad_edge_wide", "Pad", values((1, 2, 4, 5)), ints(0, 0, 1, 1, 0, 0, 4, 1), mode="edge")
     yield case("pad_wrap", "Pad", x, ints(0, 0, 1, 2, 0, 0, 2, 1), opset=19, mode="wrap")
     yield case("pad_matrix", "Pad", values((3, 4)), ints(1, 0, 0, 2))
     yield case("pad_negative", "Pad", x, ints(0, 0, -1, 1, 0, 0, -1, 0))

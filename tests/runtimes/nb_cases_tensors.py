@@ -188,6 +188,7 @@ def movement(c: Cases) -> None:
     c.add("Pad constant", "Pad", SHAPE, consts={1: pads, 2: scalar(1.5)})
     c.add("Pad reflect", "Pad", (1, 2, 6, 7), consts={1: pads}, mode="reflect")
     c.add("Pad edge", "Pad", SHAPE, consts={1: pads}, mode="edge")
+    c.add("Pad edge wide", "Pad", (1, 2, 4, 5), consts={1: ints(0, 0, 1, 1, 0, 0, 4, 1)}, mode="edge")
     c.add("Pad round a picture", "Pad", (1, 2, 6, 7), consts={1: pads}, opset=19, mode="wrap")
     c.add("Pad channels", "Pad", SHAPE, consts={1: ints(0, 1, 0, 0, 0, 2, 0, 0)})
     c.add("Pad cuts", "Pad", SHAPE, consts={1: ints(0, -1, 0, 0, 0, 0, -2, -1), 2: scalar(1.5)})

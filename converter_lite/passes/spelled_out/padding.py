@@ -17,8 +17,8 @@ from converter_lite.passes.spelled_out.inserting import insert, reshaped, sliced
 def spell_out_padding(model: ir.Model) -> int:
     """Replace a Pad that repeats elements by such a Pad of a picture for each axis, and what negative pads cut off by a Slice.
 
-    A Pad that goes round becomes a Concat of what is repeated; integers, and what goes round more than once, are gathered by
-    index.
+    A Pad that goes round becomes a Concat of what is repeated; integers, what goes round more than once, and borders as wide as
+    the picture, at which Paddle-Lite ends the process, are gathered by index.
 
     Refused: unknown sizes, pads or axes that are not constant.
     """
@@ -35,14 +35,15 @@ def _pad(graph: ir.Graph, node: ir.Node) -> bool:
         if is_cut and node.graph is not None:
             _pad(graph, node)
         return is_cut
-    is_picture = len(shape) == 4 and all(axis > 1 for axis in pads) and name != "wrap"
+    is_far = name == "edge" and any(max(both) >= shape[axis] for axis, both in pads.items())
+    is_picture = len(shape) == 4 and all(axis > 1 for axis in pads) and name != "wrap" and not is_far
     if is_picture or name == "constant":
         return False
     value, sizes, is_float = node.inputs[0], list(shape), node.inputs[0].dtype in (ir.DataType.FLOAT, None)
     for axis, (begin, end) in pads.items():
         size = sizes[axis]
         sizes[axis] = begin + size + end
-        if name != "wrap" and is_float:
+        if name != "wrap" and is_float and not is_far:
             value = _pad_as_picture(graph, node, value, axis, (begin, end), tuple(sizes))
         elif max(begin, end) <= size and name == "wrap":
             before = [sliced(graph, node, value, {axis: (size - begin, size)})] if begin else []
