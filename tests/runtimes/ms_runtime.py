@@ -81,6 +81,7 @@ def arm_shim_missing() -> str:
 def run_x86(cases: Mapping[str, RuntimeCase], folder: Path, *, shim: bool = False) -> dict[str, Outcome]:
     """Run many files in as few processes as possible; a crash costs only its own case."""
     for name, (data, feed) in cases.items():
+        _forget(folder, name)
         (folder / f"{name}.ms").write_bytes(data)
         np.savez(folder / f"{name}.in.npz", **feed)
     environment = {"PATH": os.environ["PATH"], "GLOG_v": "3"}
@@ -102,6 +103,7 @@ def run_arm(cases: Mapping[str, RuntimeCase], folder: Path, *, shim: bool = Fals
     """The same under qemu-user; inputs are brought into the layout of the file first."""
     lines = []
     for name, (data, feed) in cases.items():
+        _forget(folder, name)
         (folder / f"{name}.ms").write_bytes(data)
         model = from_bytes(data)
         for place, index in enumerate(model.inputs):
@@ -129,6 +131,12 @@ def _arm_server(*, shim: bool) -> ForkServer:
     emulator = ["qemu-aarch64-static", "-cpu", "max", "-L", "/usr/aarch64-linux-gnu"]
     preload = ["-E", f"LD_PRELOAD={':'.join(map(str, libraries))}"]
     return ForkServer([*emulator, *preload, str(ARM / "ms_arm_child")], environment)
+
+
+def _forget(folder: Path, name: str) -> None:
+    """Remove what an earlier run of a case of this name gave: it would be taken for the result of this one."""
+    for suffix in ("error", "out.npz", "shapes"):
+        (folder / f"{name}.{suffix}").unlink(missing_ok=True)
 
 
 def _run_until_done(run: Callable[[], str], folder: Path, count: int) -> None:
