@@ -14,20 +14,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.onnx.reader import read_onnx
+from tests.onnx_records import RECORDS, record
 from tests.support import run
 
-RECORDS = sorted(
-    path.parent
-    for kind in ("pytorch-converted", "pytorch-operator")
-    for path in (Path(onnx.__file__).parent / "backend/test/data" / kind).glob("*/model.onnx")
-)
-"""What PyTorch exported in 2017 and 2018, with its inputs and outputs; they come with the package of ONNX."""
-
 Array = np.ndarray[Any, Any]
-
-
-def _tensor(path: Path) -> Array:
-    return numpy_helper.to_array(onnx.TensorProto.FromString(path.read_bytes()))
 
 
 def test_there_are_records() -> None:
@@ -36,14 +26,11 @@ def test_there_are_records() -> None:
 
 @pytest.mark.parametrize("folder", RECORDS, ids=lambda folder: folder.name)
 def test_a_record_is_read_and_gives_its_numbers(folder: Path) -> None:
-    model = read_onnx(folder / "model.onnx")
-    data = folder / "test_data_set_0"
-    feed = {str(value.name): _tensor(data / f"input_{i}.pb") for i, value in enumerate(model.graph.inputs)}
-    found = run(model, feed)
-    for number, value in enumerate(model.graph.outputs):
-        expected = _tensor(data / f"output_{number}.pb")
-        assert found[str(value.name)].shape == expected.shape
-        np.testing.assert_allclose(found[str(value.name)], expected, rtol=1e-3, atol=1e-4)
+    case = record(folder)
+    found = run(read_onnx(folder / "model.onnx"), case.feed)
+    for name, expected in case.results.items():
+        assert found[name].shape == expected.shape
+        np.testing.assert_allclose(found[name], expected, rtol=1e-3, atol=1e-4)
 
 
 def _normal(*shape: int) -> Array:
