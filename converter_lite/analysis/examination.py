@@ -9,6 +9,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from converter_lite.config.checks import without_effect_on
 from converter_lite.config.names import QuantType
 from converter_lite.config.parser import config_from_mapping, load_config
 from converter_lite.config.settings import QuantizationConfig
@@ -155,10 +156,14 @@ def _outlooks(request: ConvertRequest, config: QuantizationConfig | None, log: L
             return [error]
     found: Outlooks = []
     for name in request.save_type:
+        own = Log()
         try:
-            found += _dry_run(wanted, (name,), log)
+            found += _dry_run(wanted, (name,), own)
         except ConverterError as error:
             found.append(error)
+        idle = set() if config is None else set(without_effect_on(config, (name,)))  # they may have one on the others
+        for text in (text for text in own.warnings if text not in idle):
+            log.warning(text)
     return found
 
 

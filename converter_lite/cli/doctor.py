@@ -16,7 +16,7 @@ from converter_lite.cli.completion import words
 from converter_lite.cli.exit_status import run_work
 from converter_lite.errors import ConverterError, UsageError
 from converter_lite.formats.registry import FORMATS, framework_of, readable
-from converter_lite.pipeline.request import ConvertRequest
+from converter_lite.pipeline.request import DEFAULT_SAVE_TYPE, ConvertRequest
 
 if TYPE_CHECKING:
     from converter_lite.analysis.examination import Examination, Outlook
@@ -70,7 +70,7 @@ def _examine(model: Path, config: Path | None, options: dict[str, Any]) -> None:
         found = examine(request, RunContext(DEFAULT_ENGINE, os.cpu_count() or 1, Log()))
     click.echo("".join(f"{line}\n" for line in _lines(_findings(request, found))), nl=False)
     _fail(found, is_asked=bool(options["save_type"]))
-    click.echo("\n".join(_lines(_next(request, options["save_type"]))))
+    click.echo("\n".join(_lines(_next(request, found, options))))
 
 
 def _request(model: Path, config: Path | None, options: dict[str, Any]) -> ConvertRequest:
@@ -84,7 +84,7 @@ def _request(model: Path, config: Path | None, options: dict[str, Any]) -> Conve
         )
     return ConvertRequest(
         model_file=model,
-        output_file=model.with_suffix(".doctor"),
+        output_file=model.parent / ".doctor",
         fmk=framework,
         weight_file=path_of(options["weight_file"]),
         config_file=config,
@@ -131,7 +131,8 @@ def _findings(request: ConvertRequest, found: Examination) -> Iterator[_Row]:
 
 def _outlook(outlook: Outlook | ConverterError, size: int, *, is_short: bool) -> Iterator[str]:
     if isinstance(outlook, ConverterError):
-        yield f"refused: {str(outlook).splitlines()[0]}"
+        first, *more = str(outlook).splitlines()
+        yield f"refused: {first}{f' {more[0].strip()}' if first.endswith(':') and more else ''}"
         return
     counted = f"{outlook.quantized} of {outlook.nodes} nodes quantized, " if outlook.nodes else ""
     forecast = f"{counted}about {outlook.bytes:,} bytes ({outlook.bytes / max(size, 1):.2f} x)"
@@ -146,18 +147,35 @@ def _outlook(outlook: Outlook | ConverterError, size: int, *, is_short: bool) ->
     yield from (f"  {reason}" for reason in reasons)
 
 
-def _next(request: ConvertRequest, save_type: str) -> Iterator[_Row]:
+def _next(request: ConvertRequest, found: Examination, options: dict[str, Any]) -> Iterator[_Row]:
+    """The command that comes next, with all flags of this one."""
+    given = [
+        f"--{flag}={options[name]}" for flag, name in (("weightFile", "weight_file"), ("inputShape", "input_shape"))
+    ]
+    given = [text for text in given if not text.endswith("=")]
+    for flag, name in (("allowExternalPaths", "allow_external_paths"), ("allowUnsafeModels", "allow_unsafe_models")):
+        given += [f"--{flag}"] * options[name]
+    save_type = options["save_type"]
     if request.config_file is None:
-        again = shlex.join(["converter_lite", "doctor", str(request.model_file), "full_quant.cfg"])
-        yield "next", f"converter_lite template full_quant > full_quant.cfg && {again}"
+        again = ["converter_lite", "doctor", str(request.model_file), "full_quant.cfg"]
+        again += [f"--fmk={options['fmk']}"] * bool(options["fmk"])
+        again += [*given, *[f"--saveType={save_type}"] * bool(save_type)]
+        yield "next", f"converter_lite template full_quant > full_quant.cfg && {shlex.join(again)}"
         return
+    save_type = save_type or _save_type(request, found)
     flags = [f"--fmk={request.fmk}", f"--modelFile={request.model_file}"]
-    if request.weight_file is not None:
-        flags.append(f"--weightFile={request.weight_file}")
-    flags += [f"--outputFile={request.model_file.stem}_quantized", f"--configFile={request.config_file}"]
-    if save_type:
-        flags.append(f"--saveType={save_type}")
+    flags += [f"--outputFile={request.model_file.stem or 'model'}_quantized", f"--configFile={request.config_file}"]
+    flags += [*given, *[f"--saveType={save_type}"] * bool(save_type)]
     yield "next", shlex.join(["converter_lite", *flags])
+
+
+def _save_type(request: ConvertRequest, found: Examination) -> str:
+    """The formats of a conversion without those that refuse; empty for the usual ones."""
+    (outlooks,) = found.outlooks.values()
+    pairs = zip(request.save_type, outlooks, strict=True)
+    willing = [name for name, outlook in pairs if not isinstance(outlook, ConverterError)]
+    usual = [name for name in DEFAULT_SAVE_TYPE if name in willing]
+    return "" if len(usual) == len(DEFAULT_SAVE_TYPE) else ",".join(usual or willing)
 
 
 def _fail(found: Examination, *, is_asked: bool) -> None:

@@ -79,7 +79,7 @@ def _wish(options: dict[str, Any]) -> _Wish:
             raise UsageError("the flag is required", where=f"--{flag}")
     request = ConvertRequest(
         model_file=Path(options["model_file"]),
-        output_file=Path(options["model_file"]).with_suffix(".sensitivity"),
+        output_file=Path(options["model_file"]).parent / ".sensitivity",
         fmk=options["fmk"],
         weight_file=path_of(options["weight_file"]),
         config_file=path_of(options["config_file"]),

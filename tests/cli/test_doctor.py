@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
+import onnx
 import pytest
 
 from converter_lite.cli.doctor import EXTRAS
 from converter_lite.formats.registry import FORMATS
-from tests.cli.workshop import DYNAMIC, FULL, SUCCESS, WEIGHT, Config, Outcome, Workshop, changed, command, ini
+from tests.cli.workshop import (
+    DYNAMIC,
+    FULL,
+    SUCCESS,
+    WEIGHT,
+    Config,
+    Outcome,
+    Workshop,
+    changed,
+    command,
+    ini,
+    model_proto,
+)
+from tests.support import normal
 
 SCREEN = 40
 
@@ -46,6 +61,48 @@ def test_the_command_that_it_ends_with_works(workshop: Workshop) -> None:
     done = command(*outcome.last_line.split()[2:])
     assert (done.status, done.last_line) == (0, SUCCESS)
     assert Path("model_quantized.onnx").is_file()
+
+
+OPEN = "g (float[N,T,20] x) => (float[N,T,64] y) { y = MatMul(x, w) }"
+
+
+@pytest.mark.parametrize(
+    "flags", [(), ("--inputShape=x:1,4,20",), ("--inputShape=x:1,4,20", "--saveType=NAIVE_BUFFER")]
+)
+def test_that_command_has_its_flags_and_leaves_out_what_refuses(workshop: Workshop, flags: tuple[str, ...]) -> None:
+    onnx.save(model_proto(OPEN, w=normal(20, 64)), "model.onnx")
+    outcome = doctor("model.onnx", configuration(WEIGHT), *flags)
+    assert ("a .ms file has fixed shapes" in outcome.out) == (not flags)
+    assert "WARNING" not in outcome.out
+    line = shlex.split(outcome.last_line)[2:]
+    assert set(flags) <= set(line)
+    assert ("--saveType=ONNX" in line) == (not flags)
+    assert command(*line).last_line == SUCCESS
+
+
+def test_a_key_of_one_format_is_idle_only_where_that_is_not_asked_for(workshop: Workshop) -> None:
+    onnx.save(model_proto(OPEN, w=normal(20, 64)), "model.onnx")
+    config = configuration(changed(WEIGHT, common_quant_param={"enable_encode": "true"}))
+    assert "WARNING" not in doctor("model.onnx", config).out
+    assert "enable_encode: has no effect on ONNX files" in doctor("model.onnx", config, "--saveType=ONNX").out
+
+
+def test_a_format_that_lacks_operators_names_the_first(workshop: Workshop) -> None:
+    onnx.save(model_proto("g (float[2,3,3] x) => (float[2] y) { y = Det(x) }"), "model.onnx")
+    outcome = doctor("model.onnx", configuration({}))
+    assert "refused: 1 of 1 nodes cannot be written as .nb for arm: node_y (Det): Paddle-Lite has no" in outcome.out
+
+
+def test_the_flags_are_kept_where_a_configuration_is_to_be_made_first(workshop: Workshop) -> None:
+    flags = ["--fmk=ONNX", "--inputShape=x:1,3,8,8", "--allowExternalPaths", "--saveType=ONNX"]
+    outcome = doctor("model.onnx", *flags)
+    assert shlex.split(outcome.last_line)[-6:] == ["model.onnx", "full_quant.cfg", *flags]
+
+
+def test_the_model_may_be_the_working_directory(workshop: Workshop) -> None:
+    for command_line in (("doctor", "."), ("sensitivity", "--modelFile=.", f"--configFile={configuration(FULL)}")):
+        outcome = command(*command_line, "--fmk=ONNX")
+        assert (outcome.status, outcome.errors) == (1, "ERROR .: this is a directory, not a model file\n")
 
 
 def test_without_a_configuration_every_kind_of_quantization_is_shown(workshop: Workshop) -> None:
