@@ -24,6 +24,7 @@ from converter_lite.reports.observation import observable
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import Feed
 from converter_lite.runtime.serializing import open_session
+from converter_lite.system.files import is_folder
 
 SUFFIXES = (".npz", ".json")
 """Ends of the names of files with outputs."""
@@ -55,7 +56,7 @@ class RecordedComparison:
 
 def is_recording(path: Path) -> bool:
     """Whether a path is by its name outputs and not a model: a file, or a folder of ``.npz`` files."""
-    return path.suffix in SUFFIXES or (path.is_dir() and any(path.glob("*.npz")))
+    return path.suffix in SUFFIXES or (is_folder(path) and any(path.glob("*.npz")))
 
 
 def read_outputs(path: Path) -> list[Sample]:

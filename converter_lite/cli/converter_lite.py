@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ from converter_lite.cli.help import GroupedHelp
 from converter_lite.cli.memory import multiply_in_one_thread, use_one_heap
 from converter_lite.cli.overview import overview_command
 from converter_lite.cli.sensitivity import sensitivity_command
-from converter_lite.errors import EXIT_FAILED, ConverterError, UsageError
+from converter_lite.errors import EXIT_FAILED, ConverterError, UsageError, refused_by_system
 from converter_lite.formats.registry import FORMATS, readable
 from converter_lite.pipeline.request import (
     DEFAULT_SAVE_TYPE,
@@ -111,8 +112,13 @@ class _Command(GroupedHelp):
         except (click.ClickException, UsageError) as error:
             status = usage_failure(error, json_file=self._json_of_unfinished(arguments), command=command)
             _close(status, command)
-        except OSError:
-            status = EXIT_FAILED  # nobody reads the output, or the disk behind it is full
+        except BrokenPipeError:
+            status = EXIT_FAILED  # nobody reads the output
+        except OSError as error:  # the disk behind the output is full, for one
+            status = EXIT_FAILED
+            with suppress(OSError):
+                click.echo(f"ERROR {refused_by_system(error)}", err=True)
+                _close(status, command)
         except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
             status = report_defect(error)
             _close(status, command)

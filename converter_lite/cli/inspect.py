@@ -7,7 +7,7 @@ from pathlib import Path
 
 from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.registry import framework_of, readable
-from converter_lite.system.files import refuse_irregular
+from converter_lite.system.files import is_folder, refuse_irregular
 
 WIDEST = 48
 """Characters of a cell; longer names end with an ellipsis."""
@@ -28,7 +28,7 @@ def inspect(path: Path, *, confined: bool = True) -> str:
         ConverterError: The file cannot be read.
     """
     name = framework_of(path)
-    if name is None and path.is_dir():
+    if name is None and is_folder(path):
         names = ", ".join(name for known in readable().values() for name in known.folder_files)
         message = f"only folders with one of {names} are inspected"
         raise UsageError(message, where=str(path), hint="of another folder name the model file in it")

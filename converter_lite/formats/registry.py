@@ -14,6 +14,7 @@ from converter_lite.formats.flags import FormatFlags
 from converter_lite.formats.mindspore_lite.flags import MsFlags
 from converter_lite.formats.onnx.flags import OnnxFlags
 from converter_lite.formats.paddle.flags import NbFlags
+from converter_lite.system.files import is_file
 
 if TYPE_CHECKING:
     from converter_lite.formats.base import Block, FileOptions, OutputFormat
@@ -49,7 +50,7 @@ class Format:
 
     def is_folder(self, path: Path) -> bool:
         """Whether a path is a folder that is a model of this format."""
-        return any((path / name).is_file() for name in self.folder_files)
+        return any(is_file(path / name) for name in self.folder_files)
 
     def read_source(self, files: ModelFiles) -> Source:
         """A model to convert.
@@ -186,8 +187,10 @@ def holds_weights_only(path: Path) -> bool:
 def weight_files_beside(model: Path, framework: str) -> list[Path]:
     """The second file of a model of a framework, if it has the model's name."""
     known = readable().get(framework)
-    beside = model.with_suffix(known.weight_suffix) if known is not None and known.weight_suffix else None
-    return [beside] if beside is not None and beside != model and beside.is_file() else []
+    if known is None or not known.weight_suffix or not model.name:  # the working directory has no name
+        return []
+    beside = model.with_suffix(known.weight_suffix)
+    return [beside] if beside != model and is_file(beside) else []
 
 
 def by_suffix(path: Path) -> str | None:

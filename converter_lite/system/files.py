@@ -210,6 +210,23 @@ def _is_same(path: Path, other: Path) -> bool:
     return path.resolve() == other.resolve()
 
 
+def is_file(path: Path) -> bool:
+    """Whether this is a file; not where a folder may not be looked into, or the name is too long for one.
+
+    Up to Python 3.13 ``Path.is_file`` fails there; whoever reads the file says what is wrong.
+    """
+    with contextlib.suppress(OSError):
+        return path.is_file()
+    return False
+
+
+def is_folder(path: Path) -> bool:
+    """The same for a folder."""
+    with contextlib.suppress(OSError):
+        return path.is_dir()
+    return False
+
+
 def refuse_irregular(path: Path) -> None:
     """Refuse to read what is neither a file nor a folder: a pipe could block for ever, a device never end.
 

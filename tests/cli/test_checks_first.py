@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,26 @@ def test_warnings_are_on_standard_error_and_results_on_standard_output(workshop:
     outcome = workshop.succeed("--nbTarget=x86", config=WEIGHT)
     assert outcome.err == "WARNING --nbTarget=x86 has no effect: --saveType does not name NAIVE_BUFFER\n"
     assert "WARNING" not in outcome.out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="names may be longer there")
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("inspect", "LONG.onnx"),
+        ("inspect", "--kernels", "LONG.onnx"),
+        ("compare", "model.onnx", "LONG.onnx"),
+        ("compare", "LONG.onnx", "model.onnx"),
+        ("doctor", "LONG.onnx"),
+        ("batch", "LONG.onnx"),
+    ],
+)
+def test_a_name_that_is_too_long_is_a_reason_and_not_silence(workshop: Workshop, line: tuple[str, ...]) -> None:
+    name = "n" * 300
+    outcome = command(*(word.replace("LONG", name) for word in line))
+    assert outcome.status == 1
+    assert f"ERROR {name}.onnx: " in outcome.err
+    assert "File name too long" in outcome.err
 
 
 @pytest.mark.parametrize("argument", ["-configFile=quant.cfg", "-configFile", "-configfile=quant.cfg"])

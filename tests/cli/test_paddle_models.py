@@ -50,6 +50,13 @@ def test_a_paddle_model_becomes_a_file_of_every_format_with_its_proof(maker: Mak
     assert any(op.get("enable_int8") for op in operators) == (maker is not float_model)
 
 
+def test_the_folder_of_a_model_may_be_the_working_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(save(Path("model"), *float_model()))
+    outcome = convert("--modelFile=.", "--saveType=ONNX")
+    assert outcome.status == 0, outcome
+    assert command("doctor", ".").status == 0
+
+
 @pytest.mark.parametrize("maker", QUANTIZED)
 def test_the_scales_of_a_quantized_model_are_those_of_its_files(maker: Maker) -> None:
     folder = save(Path("model"), *maker())
