@@ -69,18 +69,16 @@ def files_read(job: Job) -> Iterator[Path]:
 def _external_data(model: Path) -> list[Path]:
     import onnx_ir as ir
 
-    from converter_lite.formats.onnx.checks import stored_tensors
+    from converter_lite.formats.onnx.checks import external_files
 
     try:
         loaded = ir.load(model)
     except Exception as error:  # a broken model fails in its own conversion, with a reason
         raise OSError(f"{model} cannot be loaded") from error
-    files = sorted(
-        {Path(tensor.path) for _, tensor, _ in stored_tensors(loaded) if isinstance(tensor, ir.ExternalTensor)}
-    )
+    files = external_files(loaded)
     if not all(file.is_file() for file in files):
         raise OSError(f"{model} has tensors in something that is not a file")  # a device or pipe has no end
-    return files
+    return list(files)
 
 
 def _samples(config: Path, folder: Path) -> Iterator[Path]:

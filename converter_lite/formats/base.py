@@ -86,7 +86,7 @@ class OutputFormat(Protocol):
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """Ends of the names of other files that are always written, in place of the suffix."""
+        """Ends of the names of other files that are written, some only for large models, in place of the suffix."""
 
     @property
     def is_timed(self) -> bool:

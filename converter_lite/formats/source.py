@@ -60,6 +60,7 @@ class Source:
         where: Its file, for messages.
         planned: Gives a quantized model as a float graph with its plan; ``None`` for float models.
         has_qdq: The file itself holds them.
+        beside: Files with large tensors of the model.
     """
 
     model: ir.Model
@@ -67,6 +68,7 @@ class Source:
     where: str
     planned: Callable[[], QuantizedModel] | None = None
     has_qdq: bool = False
+    beside: tuple[Path, ...] = ()
 
     @classmethod
     def of(cls, quantized: QuantizedModel, size: int, where: str) -> Source:

@@ -143,6 +143,7 @@ class _Conversion:
         self.config = read_config(request, log)
         self.reporting = Reporting(request, self.config, self.context)
         self.plans: dict[str, QuantPlan] = {}
+        self.outputs: tuple[Path | None, ...] = ()
         self.options = FileOptions(
             io_types=IoTypes(request.input_data_type, request.output_data_type),
             fp16=request.fp16,
@@ -215,6 +216,7 @@ class _Conversion:
         self._check_files(targets)
         with self.log.stage("read"):
             source = read_source(self.request, static_shapes=self._static_shapes())
+        refuse_overwrites(self.outputs, source.beside)
         source, self.config = admitted(source, self.request, self.config, self.log)
         request = self._forget_constants(source)
         if request.calibration_data is None:
@@ -258,7 +260,8 @@ class _Conversion:
         weights = [request.weight_file] if request.weight_file else weight_files_beside(request.model_file, request.fmk)
         inputs = (request.model_file, request.config_file, *weights, request.plan, request.proof_data)
         beside = [path.with_suffix(end) for fmt, path in zip(self.formats, targets, strict=True) for end in fmt.beside]
-        refuse_overwrites((*targets, *beside, request.save_plan, request.json, request.report), inputs)
+        self.outputs = (*targets, *beside, request.save_plan, request.json, request.report)
+        refuse_overwrites(self.outputs, inputs)
         if request.dry_run and request.save_plan is not None:
             raise UsageError("a dry run has no parameters to save", where=f"--savePlan={request.save_plan}")
         return targets

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from converter_lite.cli.opt import cli as opt
-from tests.cli.workshop import FULL, Workshop, command, ini, model_proto
+from tests.cli.workshop import FULL, WEIGHT, Workshop, command, ini, model_proto
 from tests.formats.paddle.inference_models import save_with_variable
 from tests.support import normal
 
@@ -39,6 +39,19 @@ def test_weights_outside_the_models_folder_need_permission(workshop: Workshop, a
 def test_weights_outside_the_models_folder_are_read_with_permission(workshop: Workshop) -> None:
     save_with_data(workshop.folder / "zoo", "../secret/w.bin")
     workshop.succeed("--allowExternalPaths", model="zoo/model.onnx")
+
+
+@pytest.mark.parametrize("flag", ["--outputFile=zoo/out", "--json=zoo/out.onnx", "--report=zoo/out.onnx"])
+def test_weights_beside_a_model_are_not_overwritten(workshop: Workshop, flag: str) -> None:
+    save_with_data(workshop.folder / "zoo", "out.onnx")
+    before = workshop.content()
+    name, _, value = flag.partition("=")
+    flags = {"--outputFile": "zoo/other", name: value, "--modelFile": "zoo/model.onnx", "--fmk": "ONNX"}
+    Path("w.cfg").write_text(ini(WEIGHT), encoding="utf-8")
+    outcome = command(*(f"{key}={text}" for key, text in flags.items()), "--configFile=w.cfg")
+    assert outcome.status == 2
+    assert "zoo/out.onnx: the output would overwrite an input" in outcome.err
+    assert workshop.content() == {**before, "w.cfg": Path("w.cfg").read_bytes()}
 
 
 def test_a_link_to_weights_elsewhere_needs_permission(workshop: Workshop) -> None:

@@ -158,6 +158,12 @@ def _check_tensors(model: ir.Model, path: Path, *, confined: bool) -> None:
 Put = Callable[[ir.ExternalTensor], None]
 
 
+def external_files(model: ir.Model) -> tuple[Path, ...]:
+    """Files with tensors of a model, in the order of their names."""
+    tensors = (tensor for _, tensor, _ in stored_tensors(model))
+    return tuple(sorted({Path(tensor.path) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)}))
+
+
 def stored_tensors(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol, Put]]:
     """Initializers and tensors in attributes, those of local functions too: its name, the tensor, how to replace it."""
     for graph in _graphs(model):

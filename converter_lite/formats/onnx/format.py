@@ -85,7 +85,7 @@ class OnnxFormat:
     options: FileOptions = field(default_factory=FileOptions)
     name: str = "ONNX"
     suffix: str = ".onnx"
-    beside: tuple[str, ...] = ()
+    beside: tuple[str, ...] = (".onnx.data",)
     is_timed: bool = True
     requirements: GraphRequirements = ONNX_REQUIREMENTS
 

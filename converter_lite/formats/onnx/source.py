@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import onnx_ir as ir
 
 from converter_lite.errors import MISFITS, ModelError
 from converter_lite.formats.onnx.at_load import recognize_dequantizers
-from converter_lite.formats.onnx.checks import DAMAGED
+from converter_lite.formats.onnx.checks import DAMAGED, external_files
 from converter_lite.formats.onnx.fake_quantize import spell_out_fake_quantize
 from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.formats.onnx.reader import is_quantized, read_onnx
@@ -28,7 +26,9 @@ def read_source(files: ModelFiles) -> Source:
         ConverterError: It cannot be read, or the shapes do not fit.
     """
     path = files.path
-    model = fit_to_engine(read_onnx(path, input_shapes=files.input_shapes, confined=files.confined), path)
+    read = read_onnx(path, input_shapes=files.input_shapes, confined=files.confined)
+    beside = external_files(read)
+    model = fit_to_engine(read, path)
     _refuse_quark(model, str(path))
     try:
         if spell_out_fake_quantize(model, str(path)):
@@ -38,7 +38,8 @@ def read_source(files: ModelFiles) -> Source:
     except MISFITS as error:
         raise ModelError(f"{DAMAGED}: {error}", where=str(path)) from error
     planned = (lambda: read_qdq(model.clone(), where=str(path))) if is_planned else None
-    return Source(model, _bytes(path, model), str(path), planned, has_qdq=has_qdq)
+    size = sum(file.stat().st_size for file in (path, *beside))
+    return Source(model, size, str(path), planned, has_qdq=has_qdq, beside=beside)
 
 
 def _refuse_quark(model: ir.Model, where: str) -> None:
@@ -49,12 +50,3 @@ def _refuse_quark(model: ir.Model, where: str) -> None:
             where=where,
             hint="quantize with integers of 8 or 16 bits (configuration A8W8, XINT8, A16W8), or start from the float model",
         )
-
-
-def _bytes(path: Path, model: ir.Model) -> int:
-    external = {
-        tensor.path
-        for value in model.graph.initializers.values()
-        if isinstance(tensor := value.const_value, ir.ExternalTensor)
-    }
-    return path.stat().st_size + sum(Path(p).stat().st_size for p in external)
