@@ -8,7 +8,7 @@ from typing import Any
 
 from converter_lite.analysis.comparison import Comparison, LayerError
 from converter_lite.analysis.tensor_errors import TensorError
-from converter_lite.log import counted
+from converter_lite.log import counted, shown_below
 from converter_lite.reports.csv_rows import name_field, number_field
 
 SHOWN = 20
@@ -75,11 +75,11 @@ def summary(comparison: Comparison) -> Iterator[str]:
         if error.accumulated.empty:
             yield empty_samples(error.layer.tensor, error.accumulated)
     if first is None:
-        yield f"no layer breaks: all mean cosines reach {comparison.threshold:g}"
+        yield f"no layer breaks: all mean cosines reach {comparison.threshold:.15g}"
     else:
         yield (
             f"first layer that breaks: {first.layer.tensor} ({first.layer.op_type}), "
-            f"cosine {first.accumulated.cosine:.6f} below {comparison.threshold:g}"
+            f"cosine {shown_below(first.accumulated.cosine, comparison.threshold)} below {comparison.threshold:.15g}"
         )
 
 

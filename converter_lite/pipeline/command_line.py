@@ -61,4 +61,6 @@ def _text(value: object) -> str:
         return ";".join(f"{name}:{','.join(map(str, shape))}" for name, shape in value.items())
     if isinstance(value, tuple):
         return ",".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value) if not isinstance(value, Path) else value.as_posix()
+    return (
+        f"{value:.15g}" if isinstance(value, float) else str(value) if not isinstance(value, Path) else value.as_posix()
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import onnx_ir as ir
@@ -199,6 +200,15 @@ def test_the_table_has_the_asked_order(worst_first: bool, first: str) -> None:
     assert len(rows) == 3
     assert rows[1][0] == first
     assert any("first layer that breaks: r2" in line for line in summary(result))
+
+
+def test_a_cosine_and_the_threshold_that_it_misses_are_different_numbers() -> None:
+    result = compare(network(), quantized_network())
+    cosine = next(error.accumulated.cosine for error in result.layers if error.accumulated.cosine < 1)
+    result.threshold = cosine + 1e-9
+    sentence = next(line for line in summary(result) if "first layer that breaks" in line)
+    reached, threshold = map(float, re.findall(r"cosine (\S+) below (\S+)", sentence)[0])
+    assert reached < threshold == pytest.approx(result.threshold, abs=1e-14)
 
 
 def test_sizes_and_indices_are_no_layers() -> None:

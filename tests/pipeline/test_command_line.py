@@ -20,7 +20,7 @@ REQUESTS = {
     "shapes": ["--inputShape=x:1,3,8,8;y:2"],
     "switches": ["--fp16=on", "--infer=true", "--dryRun", "--allowExternalPaths", "--uint8Weights=on"],
     "of formats": ["--saveType=NAIVE_BUFFER,MINDIR_LITE", "--nbTarget=x86", "--msCompat=wheel"],
-    "numbers": ["--minCosine=0.99", "--threads=2"],
+    "numbers": ["--minCosine=0.99999991", "--minSpeedup=1.2345678", "--threads=2"],
 }
 
 
