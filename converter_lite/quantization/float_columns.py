@@ -16,6 +16,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.quantization.plan import rest_name
 
 
 def compute_columns_in_float(
@@ -51,7 +52,7 @@ def compute_columns_in_float(
         result.replace_all_uses_with(total.outputs[0], replace_graph_outputs=True)
         total.replace_input_with(0, result)
         name = result.name or ""
-        result.name = names.unique(f"{name}_rest")
+        result.name = names.unique(rest_name(name))
         _describe(total, name, result.shape)
         graph.insert_after(node, [narrow, total])
 

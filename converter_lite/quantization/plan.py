@@ -142,6 +142,7 @@ class QuantPlan:
             f"no node is called {name!r}{did_you_mean(name, _names(nodes))}" for name in self.nodes if name not in nodes
         ]
         tensors |= {smoothed_name(name) for name in (*self.smoothing, *self.apart)}
+        tensors |= {rest_name(output.name or "") for node in graph if self._has_apart(node) for output in node.outputs}
         for name in (*self.activations, *self.smoothing, *self.apart):
             if name not in tensors:
                 problems.append(f"no tensor is called {name!r}{did_you_mean(name, _names(tensors))}")
@@ -157,6 +158,9 @@ class QuantPlan:
                 )
         if problems:
             raise ConfigError("the plan does not fit the model", problems=tuple(f"plan: {text}" for text in problems))
+
+    def _has_apart(self, node: ir.Node) -> bool:
+        return any(value is not None and value.name in self.apart for value in node.inputs)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that :meth:`from_json` reads back."""
@@ -281,6 +285,11 @@ def _fits(value: ir.Value, params: QuantParams) -> bool:
 def smoothed_name(tensor: str) -> str:
     """Name of a tensor divided by its smoothing factors."""
     return f"{tensor}_smoothed"
+
+
+def rest_name(result: str) -> str:
+    """Name of the result of a product whose large columns are added in float."""
+    return f"{result}_rest"
 
 
 def save_plans(plans: dict[str, QuantPlan]) -> str:

@@ -85,12 +85,15 @@ def test_columns_of_a_tensor_that_integers_make_stay() -> None:
     assert "x" in quantized.plan.apart and "h" not in quantized.plan.apart
 
 
-def test_a_saved_plan_gives_the_same_model() -> None:
+@pytest.mark.parametrize("target", ["CPU", "ARM"])
+def test_a_saved_plan_gives_the_same_model(target: str) -> None:
+    """Also where the result of a product is on a grid before its large columns are added."""
     model, given = perceptron(), samples()
-    first = full(model, samples=given, equalization=True)
+    first = full(model, target, samples=given, equalization=True)
+    assert ("a_rest" in first.plan.activations) == (target == "ARM")
     plan = QuantPlan.from_json(json.loads(json.dumps(first.plan.to_json())), where="plan.json")
     assert plan.apart == first.plan.apart
-    again = full(model, samples=given, plan=plan, equalization=True)
+    again = full(model, target, samples=given, plan=plan, equalization=True)
     for name, array in run(written(first), given[0]).items():
         np.testing.assert_array_equal(run(written(again), given[0])[name], array)
 
