@@ -79,7 +79,8 @@ class Engine(Protocol):
                 beside it without this.
             threads: Threads inside one operator; 0 = all cores.
             optimize: Let the runtime fuse operators; outputs stay equal up to float rounding.
-            exact: Do not round activations of products with a dequantized weight, as the runtime does by default.
+            exact: Do not round activations of products with a dequantized weight, and round to both of two grids that follow
+                each other, other than the runtime does by default.
             folded: Dequantize constants once, at load. For graphs that quantize nothing while they run: no other kernel is
                 lost to them.
 
@@ -184,6 +185,7 @@ def _options(threads: int, *, optimize: bool, exact: bool, folded: bool = False)
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if exact:
         options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", FLOAT_ACTIVATIONS)
+        options.add_session_config_entry("session.disable_double_qdq_remover", "1")
     if folded:
         options.add_session_config_entry("session.disable_quant_qdq", "1")
     options.enable_mem_pattern = False

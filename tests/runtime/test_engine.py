@@ -35,3 +35,17 @@ def test_ids_beyond_a_table_have_a_hint() -> None:
     with pytest.raises(ModelError) as caught:
         DEFAULT_ENGINE.session(proto.SerializeToString()).run({"ids": np.array([1, 2, 10])})
     assert caught.value.hint == BEYOND_TABLE
+
+
+def test_a_coarse_grid_between_two_fine_ones_is_not_left_out() -> None:
+    """By default the runtime joins both grids to one: a coarser result of a device would look as good as the fine one."""
+    graph = """g (float[64] x) => (float[64] y) {
+        a = QuantizeLinear(x, coarse, zero) b = DequantizeLinear(a, coarse, zero)
+        c = QuantizeLinear(b, fine, zero) d = DequantizeLinear(c, fine, zero)
+        y = Mul(d, two)
+    }"""
+    grids = {"coarse": np.array(0.1, np.float32), "fine": np.array(0.01, np.float32), "zero": np.array(0, np.int8)}
+    proto = build_proto(graph, opset=17, two=np.array(2, np.float32), **grids)
+    x = np.linspace(-0.9, 0.9, 64, dtype=np.float32)
+    given = DEFAULT_ENGINE.session(proto.SerializeToString()).run({"x": x})["y"]
+    np.testing.assert_allclose(given, 2 * np.rint(x / np.float32(0.1)) * 0.1, atol=1e-6)
