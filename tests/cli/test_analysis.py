@@ -10,7 +10,19 @@ import onnx
 import pytest
 from PIL import Image
 
-from tests.cli.workshop import FULL, WEIGHT, Outcome, Workshop, changed, command, ini, write_pictures
+from tests.cli.workshop import (
+    FULL,
+    GRAPH,
+    WEIGHT,
+    Outcome,
+    Workshop,
+    changed,
+    command,
+    ini,
+    model_proto,
+    write_bins,
+    write_pictures,
+)
 from tests.formats.caffe.networks import layer, net, save
 from tests.formats.tflite.models import convolutional
 from tests.support import build_proto, normal, since
@@ -41,6 +53,24 @@ def test_compare_reads_every_format_and_writes_what_it_says(converted: Workshop,
     assert data["layers"][-1]["accumulated"]["cosine"] > 0.99
     assert len(Path("c.csv").read_text(encoding="utf-8").splitlines()) == 1 + len(data["layers"])
     assert "no layer breaks" in out
+
+
+@pytest.mark.parametrize("flags", [("--saveType=ONNX,MINDIR_LITE",), ("--saveType=ONNX,MINDIR_LITE", "--fp16=on")])
+def test_layers_of_float16_are_compared(workshop: Workshop, flags: tuple[str, ...]) -> None:
+    graph = GRAPH.replace("float[", "float16[")
+    proto = model_proto(graph)
+    for tensor in proto.graph.initializer:
+        tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor).astype("f2"), tensor.name))
+    onnx.save(proto, "model.onnx")
+    write_bins(Path("bins"), 4, (1, 8, 8, 3), dtype="float16")
+    for config in (None, FULL):
+        workshop.succeed(*flags, config=config)
+        for file in ("out.onnx", "out.ms"):
+            line = ("compare", "model.onnx", file, "--json=c.json", "--extract-worst=1", "--outputDir=worst")
+            passed(command(*line, "--configFile=quant.cfg") if config else command(*line))
+            layers = json.loads(Path("c.json").read_text(encoding="utf-8"))["layers"]
+            assert len(layers) > 2
+            assert min(layer["accumulated"]["cosine"] for layer in layers) > 0.99
 
 
 def test_compare_without_data_says_that_samples_are_random(converted: Workshop) -> None:
