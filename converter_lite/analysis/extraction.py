@@ -105,7 +105,8 @@ def _part(
     model = isolated.graph_of([name])
     fed = fed_tensors(model)
     try:
-        graph = ir.convenience.extract(reference.graph, list(fed.values()), [name])
+        values = ir.convenience.create_value_mapping(reference.graph, include_subgraphs=False)
+        graph = g.extracted(reference.graph, [values[tensor] for tensor in fed.values()], [values[name]])
     except ValueError as problem:
         return f"{name}: the float model computes it from other tensors ({problem})"
     _name_plainly(model.graph)
@@ -222,6 +223,8 @@ def _dequantized(graph: ir.Graph, value: ir.Value, params: QuantParams) -> ir.Va
 def _write(part: Part, reference: ir.Model, feeds: Sequence[Feed], work: Path, engine: Engine) -> list[Path]:
     """Both models of a part with their inputs and outputs for the samples; returns the files."""
     samples = _inputs(part, reference, feeds, engine)
+    for value in (*part.reference.graph.inputs, *part.quantized.graph.inputs):
+        value.dtype = ir.DataType.from_numpy(samples[0][str(value.name)].dtype)  # it may not be known
     written: list[Path] = []
     for kind, model in (("float", part.reference), ("quantized", part.quantized)):
         folder = work / part.folder / kind

@@ -17,7 +17,7 @@ from converter_lite.formats.onnx.versions import fit_to_engine
 from converter_lite.formats.registry import FORMATS, by_suffix, framework_of, output_format, readable
 from converter_lite.formats.source import ModelFiles, Source
 from converter_lite.passes.input_shapes import fix_input_shapes
-from converter_lite.passes.pipeline import ALL_REWRITES
+from converter_lite.passes.pipeline import ALL_REWRITES, settle
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.passes.widening import HALVES, compute_in_float32
 from converter_lite.pipeline.prepare import Preparation
@@ -69,21 +69,26 @@ def read_pair(
         raise UsageError(
             "the first model is quantized already", where=str(float_file), hint="the float model comes first"
         )
-    _widen(model)
+    _make_plain(model)
     fmt = output_format(name, FileOptions())
     source = Source(model, 0, str(float_file))
     optimized = Preparation(source, ALL_REWRITES)(replace(fmt.requirements, keeps_qdq=False)).model
     quantized = _runnable(quantized_file, fmt.runnable, optimized, confined=confined)
-    _widen(quantized)
     if input_shapes and quantized_file.suffix == ".onnx":
         open_inputs = {str(v.name) for v in quantized.graph.inputs if v.shape is None or not v.shape.is_static()}
         fix_input_shapes(quantized, {n: shape for n, shape in input_shapes.items() if n in open_inputs})
+    _make_plain(quantized)
     _check_interface(model, quantized, quantized_file)
     return ModelPair(model, optimized, quantized)
 
 
-def _widen(model: ir.Model) -> None:
-    """Compute in float32 what is float16 in the file, so that its tensors are layers; inputs and outputs keep their types."""
+def _make_plain(model: ir.Model) -> None:
+    """A graph whose tensors are layers: float16 inside becomes float32, and of an If whose condition is known one branch is left.
+
+    onnxruntime (1.32) does not load every graph of which it finds the latter itself.
+    """
+    if any(node.op_type == "If" for node in model.graph):
+        settle(model)
     nodes = (node for node in g.all_nodes(model.graph) if node.op_type not in ("Cast", "Constant"))
     if any(value.dtype in HALVES for node in nodes for value in node.outputs):
         compute_in_float32(model)

@@ -108,7 +108,7 @@ def tensor_bytes(name: str, array: NDArray[Any]) -> bytes:
     """An array as ONNX stores a test tensor."""
     import onnx
 
-    return bytes(onnx.numpy_helper.from_array(np.ascontiguousarray(array), name).SerializeToString(deterministic=True))
+    return bytes(onnx.numpy_helper.from_array(np.asarray(array, order="C"), name).SerializeToString(deterministic=True))
 
 
 def recorded_files(inputs: Mapping[str, NDArray[Any]], outputs: Mapping[str, NDArray[Any]]) -> dict[str, bytes]:

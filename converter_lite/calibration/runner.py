@@ -348,6 +348,9 @@ def remove_unread(graph: ir.Graph) -> None:
     for node in reversed(graph):
         if all(not output.uses() and not output.is_graph_output() for output in node.outputs):
             graph.remove(node, safe=True)
+            for inner in (inner for body in g.subgraphs(node) for inner in g.all_nodes(body)):
+                for place in range(len(inner.inputs)):
+                    inner.replace_input_with(place, None)  # they no longer read what is around the body
 
 
 class _Builder:

@@ -73,6 +73,42 @@ def test_layers_of_float16_are_compared(workshop: Workshop, flags: tuple[str, ..
             assert min(layer["accumulated"]["cosine"] for layer in layers) > 0.99
 
 
+BRANCH = """g (float[1,8] x, float s, bool c) => (float[1,20] y) {
+    h = MatMul(x, w1) r = Relu(h) t = Mul(r, s)
+    y = If (c) <
+        then_branch = a () => (float[1,20] m) { m = MatMul(t, w2) },
+        else_branch = b () => (float[1,20] k) { k = Add(t, t) }
+    > }"""
+KNOWN = """g (float[N,20] x) => (float[20] y) {
+    p = Pad(x, pads) q = MatMul(p, w1) sizes = Shape(p) n = Gather(sizes, zero) c = Equal(n, one)
+    z = If (c) <
+        then_branch = a () => (float[20] m) { m = Squeeze(p) },
+        else_branch = b () => (float[N,20] k) { k = Identity(p) }
+    > y = Add(z, q) }"""
+
+
+@pytest.mark.parametrize(
+    ("graph", "flags", "layers"), [(BRANCH, (), {"r", "t", "y"}), (KNOWN, ("--inputShape=x:1,20",), {"m", "q", "y"})]
+)
+def test_layers_around_branches_are_compared_and_cut_out(
+    workshop: Workshop, graph: str, flags: tuple[str, ...], layers: set[str]
+) -> None:
+    """A number as an input, tensors that a branch reads from around it, and a branch that is known once sizes are."""
+    constants = {"w1": normal(8, 20), "w2": normal(20, 20)} if graph is BRANCH else {"w1": normal(20, 20)}
+    if graph is KNOWN:
+        constants |= {"pads": np.zeros(4, np.int64), "zero": np.array(0), "one": np.array(1)}
+    onnx.save(build_proto(graph, opset=17, **constants), "branch.onnx")
+    workshop.succeed(config=WEIGHT, model="branch.onnx")
+    line = ("compare", "branch.onnx", "out.onnx", *flags, "--extract-worst=9", "--outputDir=worst", "--json=c.json")
+    assert "not cut out" not in passed(command(*line))
+    assert layers <= {layer["tensor"] for layer in json.loads(Path("c.json").read_text(encoding="utf-8"))["layers"]}
+    parts = [path for path in Path("worst").iterdir() if path.is_dir()]
+    assert len(parts) >= len(layers)
+    for part in parts:
+        line = ("compare", f"{part}/float/model.onnx", f"{part}/quantized/model.onnx", f"--inputs={part}/float")
+        assert "1 layer compared" in passed(command(*line))
+
+
 def test_compare_without_data_says_that_samples_are_random(converted: Workshop) -> None:
     out = passed(command("compare", "model.onnx", "out.onnx", "--samples=2"))
     assert "WARNING there are no data, so random samples are used" in out

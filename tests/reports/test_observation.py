@@ -52,3 +52,13 @@ def test_groups_keep_the_order_and_their_limit_but_never_lose_a_large_tensor(mon
     sizes = {"a": (5,), "b": (5,), "c": (1,), "huge": (10, 10), "d": ()}
     groups = grouped([Pair(name, name) for name in sizes], sizes)
     assert [[pair.origin for pair in group] for group in groups] == [["a", "b"], ["c"], ["huge"], ["d"]]
+
+
+def test_what_only_a_branch_that_is_left_out_reads_is_left_out_too() -> None:
+    graph = """g (float[1,8] x, bool c) => (float[1,8] y) {
+        r = Relu(x) t = Neg(r)
+        y = If (c) <
+            then_branch = a () => (float[1,8] m) { m = Exp(t) },
+            else_branch = b () => (float[1,8] k) { k = Identity(t) }
+        > }"""
+    assert [node.op_type for node in observable(build(graph, opset=17), ["r"]).graph] == ["Relu"]
