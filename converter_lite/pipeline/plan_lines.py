@@ -13,6 +13,9 @@ from converter_lite.quantization.weight_only import left_by_filters
 SHOWN = 5
 """Reasons and notes per format in the log; all of them with ``-v``."""
 
+FOLLOWING = ("has no weight", "stands behind")
+"""How reasons begin that say nothing about the type of a model."""
+
 OF_INTEGERS = {
     FullSettings: ("activation_quant_method", "activation_bits", "portable", "--cache"),
     DynamicSettings: ("quant_strategy", "smoothing", "portable"),
@@ -71,6 +74,8 @@ def refuse_nothing(plan: QuantPlan) -> None:
         hint += ", or lower min_quant_weight_size and min_quant_weight_channel"
     elif "left in float to reach" in reasons:
         hint = "ask for a lower target_cosine or a larger target_error, or choose another quant_type"
-    elif "float32" in reasons:
+    elif "float32" in reasons and not any(
+        "float32" not in reason and not reason.startswith(FOLLOWING) for reason, _ in plan.float_reasons()
+    ):
         hint = "only float32 is quantized: export the model in float32"
     raise QualityError(f"nothing would be quantized: {reasons or 'no node is left after optimization'}", hint=hint)

@@ -111,6 +111,17 @@ def test_layers_that_take_longer_compute_with_integers_where_the_input_is_to_be_
     assert "all nodes compute with floats" in workshop.succeed(config=FULL).said
     assert "faster or more accurate in float" in workshop.succeed("--inputDataType=UINT8", config=FULL).said
     assert onnx.load("out.onnx").graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.UINT8
+    assert "it is quantized to UINT8" in workshop.fail(1, "--inputDataType=INT8", config=FULL)
+
+
+def test_the_output_that_cannot_be_integers_is_named_and_not_the_input_that_can(workshop: Workshop) -> None:
+    text = f"g (float[1,3,64,64] x) => (float[1,256,32,32] y) {{ {STEM} t = Conv(s, u) y = Erf(t) }}"
+    weights = {"w": normal(16, 3, 1, 1), "v": normal(256, 16, 1, 1), "u": normal(256, 256, 1, 1)}
+    onnx.save(model_proto(text, **weights), workshop.model)
+    for index in range(4):
+        normal(1, 3, 64, 64, seed=index).tofile(f"bins/{index:03}.bin")
+    said = workshop.fail(1, "--inputDataType=UINT8", "--outputDataType=UINT8", config=FULL)
+    assert "ERROR output y: the output cannot have type UINT8: it is not quantized" in said
 
 
 def test_integers_of_the_other_sign_are_refused_with_the_right_type(workshop: Workshop) -> None:

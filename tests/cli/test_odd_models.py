@@ -126,6 +126,11 @@ def test_operators_of_unknown_domains_are_named(workshop: Workshop) -> None:
         ("g (double[4,16] x) => (double[4,8] y) { y = MatMul(x, w) }", WEIGHT, "its weight is double, not float32"),
         ("g (double[4,16] x) => (double[4,8] y) { y = MatMul(x, w) }", DYNAMIC, "its weight is double, not float32"),
         ("g (double[4,16] x) => (double[4,8] y) { y = MatMul(x, w) }", WEIGHT, "export the model in float32"),
+        (
+            "g (float[4,16] x) => (int64[4,16] y) { c = Sin(x) i = Cast<to=7>(c) y = Add(i, i) }",
+            FULL,
+            "choose another quant_type",
+        ),
         ("g (float[4,16] x) => (float[4,16] x) { y = Relu(x) }", WEIGHT, "no node is left after optimization"),
         (
             "g (float[5,1,16] x, float[1,4,16] p, float[1,4,4] q) => (float[5,1,1,4] y) { y = RNN<hidden_size=4>(x, p, q) }",

@@ -28,7 +28,9 @@ NOTE = (
 
 
 def with_integer_interface(choice: Choice, model: ir.Model, asked: IoTypes) -> Choice:
-    """The choice with a device table under which what is asked for is quantized; the same where none does that.
+    """The choice with a device table under which what is asked for is quantized, or most of it: what is not is refused then.
+
+    Integers of the other sign are quantized, too, and refused with the type that would be right.
 
     Args:
         choice: Full quantization for a device of the tables; others are returned as they are.
@@ -40,21 +42,23 @@ def with_integer_interface(choice: Choice, model: ir.Model, asked: IoTypes) -> C
     wanted = [f"--{flag}={kind}" for flag, kind in flags.items() if kind in INTEGERS]
     if not wanted or not isinstance(settings, FullSettings) or not isinstance(target, TargetSpec):
         return choice
-    if any(INTEGERS.get(kind, target.activation.signed) is not target.activation.signed for kind in flags.values()):
-        return choice  # refused with the type that would be right
+    is_right = all(INTEGERS.get(kind, target.activation.signed) is target.activation.signed for kind in flags.values())
     without_stem = replace(target, float_stem=None)
     candidates = {
         "": target,
         "as fast and more accurate": without_stem,
         "faster or more accurate": replace(without_stem, costs=None),
     }
+    names, best, most = _names(model, asked), target, -1
     for why, candidate in candidates.items():
         plan = decide_nodes(model, candidate, settings.skip)
         quantized = quantized_tensors(model, plan, candidate)
-        if all(name in quantized for name in _names(model, asked)):
-            notes = (NOTE.format(", ".join(wanted), why),) if why else ()
+        found = sum(name in quantized for name in names)
+        if found == len(names):
+            notes = (NOTE.format(", ".join(wanted), why),) if why and is_right else ()
             return replace(choice, target=candidate, notes=(*choice.notes, *notes))
-    return choice
+        best, most = (candidate, found) if found > most else (best, most)
+    return replace(choice, target=best)
 
 
 def _names(model: ir.Model, asked: IoTypes) -> list[str]:
