@@ -173,8 +173,8 @@ def _compare(wish: _Wish) -> None:
             context=RunContext(threads=threads, log=log),
         )
         _report(comparison, wish, log, is_real=is_real)
-        content = _write(comparison, wish, is_real=is_real)
         _extract(comparison, wish, pair.reference, feeds, log)
+        content = _write(comparison, wish, is_real=is_real)  # last, so that nothing is written if this is interrupted
     for error in comparison.layers:
         if error.is_output:
             _check_gate(error.layer.tensor, error.accumulated.cosine, wish, content)

@@ -86,6 +86,9 @@ NEVER_EMPTY = (
 )
 """Flags that an empty value (of a variable that is not set, say) would switch off unnoticed."""
 
+WITH_JSON = ("compare", "finetune", "sensitivity")
+"""Commands whose ``--json`` is one result, of a failure as well, like that of a conversion."""
+
 OPT = "opt"
 """The command of Paddle-Lite's converter; elsewhere in a shell this name may be LLVM's."""
 
@@ -130,8 +133,9 @@ class _Command(GroupedHelp):
         return {name for option in options if not (with_values and option.is_flag) for name in option.opts}
 
     def _json_of_unfinished(self, arguments: list[str]) -> Path | None:
-        # --json of a command (batch) is a file of another kind
-        return _json_of_refused(arguments) if self.commands.keys().isdisjoint(arguments) else None
+        # --json of a batch is a file of another kind, and some commands have none
+        others = [name for name in self.commands if name not in WITH_JSON]
+        return _json_of_refused(arguments) if set(others).isdisjoint(arguments) else None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted((*super().list_commands(ctx), OPT))

@@ -172,6 +172,21 @@ def test_the_json_result_of_an_earlier_run_does_not_outlive_a_command_line_that_
     assert error in result(workshop)["error"]
 
 
+@pytest.mark.parametrize("line", [("compare", "model.onnx", "out.onnx"), ("sensitivity",), ("finetune",)])
+def test_an_analysis_that_was_not_understood_replaces_an_earlier_result(
+    workshop: Workshop, line: tuple[str, ...]
+) -> None:
+    Path("result.json").write_text('{"status": 0}', encoding="utf-8")
+    assert command(*line, "--json=result.json", "--no").status == 2
+    assert json.loads(Path("result.json").read_text(encoding="utf-8"))["status"] == 2
+
+
+def test_a_command_without_a_result_writes_none(workshop: Workshop) -> None:
+    for name in ("inspect", "doctor", "template", "overview"):
+        assert command(name, "model.onnx", "--json=result.json").status == 2
+    assert not Path("result.json").exists()
+
+
 def test_results_of_a_batch_outlive_a_command_line_that_is_not_understood(workshop: Workshop) -> None:
     (workshop.folder / "batch_result.json").write_text("{}", encoding="utf-8")
     before = workshop.content()
