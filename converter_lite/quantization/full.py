@@ -63,6 +63,10 @@ SMOOTH_ALPHAS = (0.4, 0.5, 0.6)
 SHARES_MARGIN = 2.0
 """Largest share of a Softmax that a grid holds, as a multiple of the largest one seen: larger ones decide what is attended to."""
 
+NEVER_SEEN = -1.0, 1.0
+"""Range of what was 0 in every sample (steps of time that are always padded). With none, its bias of 32 bits would need a weight
+in steps of thousands, which other readers of that weight share."""
+
 
 def decide_full(model: ir.Model, target: Policy, settings: FullSettings) -> QuantPlan:
     """Node decisions only; used by a dry run and by :func:`quantize_full`."""
@@ -226,6 +230,8 @@ def activation_params(
         if producer is not None and is_fused_clamp(producer, plan):
             bounds = g.clamp_bounds(producer) or (low, high)
             low, high = max(low, bounds[0]), min(high, bounds[1])
+        if low == high == 0.0:
+            low, high = NEVER_SEEN
         low, high = cut(low, high, readable.get(source, EVERYTHING), spec.bits)
         try:
             found[source] = params_from_range(low, high, spec)

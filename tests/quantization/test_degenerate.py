@@ -64,6 +64,15 @@ def test_samples_that_are_all_zero(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_a_weight_survives_that_is_also_multiplied_by_what_is_always_zero(target: str) -> None:
+    text = "g (float[4,8] x, float[4,8] padded) => (float[4,5] y, float[4,5] z) { y = Gemm(x, w, b) z = Gemm(padded, w, b) }"
+    model = build(text, w=normal(8, 5), b=normal(5))
+    samples = Samples({"x": normal(4, 8, seed=seed), "padded": np.zeros((4, 8), np.float32)} for seed in range(4))
+    result = written(full(model, target, samples=samples))
+    assert sqnr(model, result, samples) > 30
+
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("per_channel", [True, False])
 def test_the_bias_of_a_dead_channel_survives(target: str, per_channel: bool) -> None:
     weight, bias = normal(4, 3, 3, 3) * 1e-3, normal(4)
