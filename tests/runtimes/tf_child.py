@@ -135,7 +135,7 @@ def functions(folder):
 
 
 def apart(folder):
-    """What tf2onnx writes otherwise: quotients of negative integers, sums at one place, crops between two elements, gaps."""
+    """What tf2onnx writes otherwise, or not: quotients of negative integers, sums at one place, nearest elements, gaps, steps."""
     picture, whole = normal(1, 5, 6, 4), np.array([[-7, 7, -8], [9, -1, 5]], np.int32)
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
         x = tf.compat.v1.placeholder(tf.float32, [1, 5, 6, 4], name="picture")
@@ -149,7 +149,22 @@ def apart(folder):
         )
         spread = tf.nn.conv2d_transpose(x, normal(1, 2, 3, 4), [1, 15, 18, 3], 3, "SAME")
         tf.identity(spread, name="gaps")
-        names = ("quotients", "remainders", "added", "crops", "gaps")
+        for name, width in (("nearest", 37), ("nearest_old", 74)):
+            is_new = name == "nearest"
+            tf.raw_ops.ResizeNearestNeighbor(images=x, size=[3, width], half_pixel_centers=is_new, name=name)
+        tf.raw_ops.Bucketize(input=n, boundaries=[-7.5, -1.0, 5.0, 7.25], name="steps_of_integers")
+        tf.raw_ops.Bucketize(input=x, boundaries=[-1.0, -0.3, 0.2, 1.1], name="steps")
+        names = (
+            "quotients",
+            "remainders",
+            "added",
+            "crops",
+            "gaps",
+            "nearest",
+            "nearest_old",
+            "steps_of_integers",
+            "steps",
+        )
         values = session.run([f"{name}:0" for name in names], {x: picture, n: whole})
         (folder / "apart.pb").write_bytes(graph.as_graph_def().SerializeToString())
     record(folder, "apart.pb", {"picture": picture, "whole": whole}, dict(zip(names, values, strict=True)))

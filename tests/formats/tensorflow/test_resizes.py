@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from converter_lite.formats.child import Refusal
-from converter_lite.formats.tensorflow.child.resizes import refuse_other_resizes, round_up_crops
+from converter_lite.formats.tensorflow.child.resizes import name_half_pixels, refuse_other_resizes, round_up_crops
 
 
 def refuse(
@@ -58,3 +58,25 @@ def test_crops_take_the_upper_of_two_equally_near_elements() -> None:
 def test_elements_that_are_repeated_and_other_resizes_are_kept() -> None:
     refuse([4, 4], [8, 12])
     refuse([9, 7], [4, 3], "ResizeBilinear")
+
+
+class Named:
+    """A node as tf2onnx keeps it."""
+
+    def __init__(self, **attributes: str) -> None:
+        self.type = "Resize"
+        self.found = attributes
+
+    def get_attr(self, name: str) -> SimpleNamespace | None:
+        return SimpleNamespace(s=self.found[name].encode()) if name in self.found else None
+
+    def set_attr(self, name: str, value: str) -> None:
+        self.found[name] = value
+
+
+def test_nearest_elements_between_centres_have_words_of_newer_operator_sets() -> None:
+    mode = "coordinate_transformation_mode"
+    nodes = [Named(**{mode: "tf_half_pixel_for_nn", "nearest_mode": "floor"}), Named(**{mode: "asymmetric"}), Named()]
+    name_half_pixels(SimpleNamespace(get_nodes=lambda: nodes))
+    found = [node.found for node in nodes]
+    assert found == [{mode: "half_pixel", "nearest_mode": "round_prefer_ceil"}, {mode: "asymmetric"}, {}]

@@ -17,12 +17,19 @@ from converter_lite.formats.tensorflow.child.dropout import fix_keep_probabiliti
 from converter_lite.formats.tensorflow.child.fake_quantize import handlers, hold_constants
 from converter_lite.formats.tensorflow.child.functions import (
     add_up_scattered,
+    count_boundaries,
     round_quotients_down,
     spell_out_functions,
 )
+from converter_lite.formats.tensorflow.child.nearest import gather_nearest
 from converter_lite.formats.tensorflow.child.nodes import allow_inlining, in_order, placeholder_shape, pruned
 from converter_lite.formats.tensorflow.child.numbering import order_hashes, renumber
-from converter_lite.formats.tensorflow.child.resizes import refuse_other_resizes, round_up_crops, state_sizes
+from converter_lite.formats.tensorflow.child.resizes import (
+    name_half_pixels,
+    refuse_other_resizes,
+    round_up_crops,
+    state_sizes,
+)
 from converter_lite.formats.tensorflow.child.transposed import state_output_padding
 
 OPSET = 17
@@ -73,13 +80,15 @@ def convert(
     spell_out_functions(graph)
     round_quotients_down(graph)
     add_up_scattered(graph)
+    count_boundaries(graph)
     held = hold_constants(graph)
     fed = [*names, *(f"{name}:0" for name in held)]
     allow_inlining(graph)
     order_hashes()
     with tf.device("/cpu:0"):
-        with tf.Graph().as_default():
+        with tf.Graph().as_default() as given:
             tf.import_graph_def(graph, name="")
+            gather_nearest(graph, given.get_operations())
             graph = in_order(tf_loader.tf_optimize(fed, list(outputs), graph))
         with tf.Graph().as_default() as imported:
             tf.import_graph_def(graph, name="")
@@ -95,6 +104,7 @@ def convert(
                 tensors_to_rename={**names, **outputs},
             )
             state_sizes(made)
+            name_half_pixels(made)
             state_output_padding(made)
             model = optimize_graph(made).make_model("tensorflow")
     _refuse_unknown(model)

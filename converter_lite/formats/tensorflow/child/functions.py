@@ -1,4 +1,4 @@
-"""Functions that ONNX does not have: Erfc, with which Keras writes Gelu, Expm1 and Log1p; quotients of integers rounded down."""
+"""What ONNX does not have: Erfc, with which Keras writes Gelu, Expm1, Log1p, Bucketize; quotients of integers rounded down."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from converter_lite.formats.tensorflow.child.nodes import node_of
 
@@ -65,6 +66,26 @@ def round_quotients_down(graph: Any) -> None:
             _become(node, "AddV2", [rest, _add(graph, node, "added", "Mul", [one.name, y])])
 
 
+def count_boundaries(graph: Any) -> None:
+    """Make each Bucketize of a GraphDef the number of boundaries that are not above an element."""
+    for node in [node for node in graph.node if node.op == "Bucketize"]:
+        kind = tf.float64 if node.attr["T"].type == tf.float64.as_datatype_enum else tf.float32
+        boundaries = np.array(node.attr["boundaries"].list.f, kind.as_numpy_dtype)
+        constants = {"boundaries": boundaries, "last_axis": np.array(-1, np.int32)}
+        bounds, axis = (_constant(graph, node, name, array) for name, array in constants.items())
+        value = _cast(graph, node, node.input[0], (tf.dtypes.as_dtype(node.attr["T"].type), kind))
+        column = graph.node.add(name=f"{node.name}/column", op="ExpandDims", input=[value, axis])
+        above = graph.node.add(name=f"{node.name}/above", op="Less", input=[column.name, bounds])
+        below = graph.node.add(name=f"{node.name}/below", op="LogicalNot", input=[above.name])
+        ones = _cast(graph, node, below.name, (tf.bool, tf.float32))  # devices add up floats
+        count = graph.node.add(name=f"{node.name}/count", op="Sum", input=[ones, axis])
+        for made, dtype in ((column, kind), (above, kind), (count, tf.float32)):
+            made.attr["T"].type = dtype.as_datatype_enum
+        node.ClearField("attr")
+        node.attr["SrcT"].type, node.attr["DstT"].type = tf.float32.as_datatype_enum, tf.int32.as_datatype_enum
+        _become(node, "Cast", [count.name])
+
+
 def add_up_scattered(graph: Any) -> None:
     """Make each ScatterNd whose places may come twice a sum of zeros and what is scattered: tf2onnx keeps the last one."""
     by_name = {node.name: node for node in graph.node}
@@ -97,9 +118,21 @@ def _is_fed(node: Any, by_name: Mapping[str, Any]) -> bool:
 
 
 def _number(graph: Any, node: Any, name: str, number: float) -> str:
+    kind = tf.dtypes.as_dtype(node.attr["T"].type).as_numpy_dtype
+    return _constant(graph, node, name, np.array(number, kind))
+
+
+def _constant(graph: Any, node: Any, name: str, array: NDArray[Any]) -> str:
     made = graph.node.add(name=f"{node.name}/{name}", op="Const")
-    made.attr["dtype"].type = dtype = node.attr["T"].type
-    made.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(np.array(number, tf.dtypes.as_dtype(dtype).as_numpy_dtype)))
+    made.attr["dtype"].type = tf.dtypes.as_dtype(array.dtype).as_datatype_enum
+    made.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(array))
+    return str(made.name)
+
+
+def _cast(graph: Any, node: Any, value: str, kinds: tuple[Any, Any]) -> str:
+    """The value as another type."""
+    made = graph.node.add(name=f"{node.name}/{kinds[1].name}_of_{kinds[0].name}", op="Cast", input=[value])
+    made.attr["SrcT"].type, made.attr["DstT"].type = (kind.as_datatype_enum for kind in kinds)
     return str(made.name)
 
 

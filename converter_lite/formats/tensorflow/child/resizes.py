@@ -45,6 +45,15 @@ def refuse_other_resizes(operations: Iterable[Any], static_value: Callable[[Any]
             )
 
 
+def name_half_pixels(graph: Any) -> None:
+    """Say in each Resize of a graph of tf2onnx how it rounds with words that the operator has since set 13."""
+    for node in graph.get_nodes():
+        mode = node.get_attr("coordinate_transformation_mode") if node.type == "Resize" else None
+        if mode is not None and mode.s == b"tf_half_pixel_for_nn":
+            node.set_attr("coordinate_transformation_mode", "half_pixel")
+            node.set_attr("nearest_mode", "round_prefer_ceil")
+
+
 def round_up_crops(nodes: Iterable[Any]) -> None:
     """Let nodes of ONNX that crop and resize to nearest elements take the upper of two equally near ones."""
     for node in nodes:
