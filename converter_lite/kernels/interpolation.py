@@ -55,6 +55,22 @@ def nearest(positions: NDArray[np.float64], rounding: str, size: int) -> list[in
     return [int(i) for i in np.clip(ROUNDINGS[rounding](positions), 0, size - 1)]
 
 
+def nearest_by_ratio(transform: str, size: int, result: int) -> list[int]:
+    """Input elements that mode nearest takes where places are multiplied by the ratio of the sizes.
+
+    So do TensorFlow and Paddle; ONNX divides by the inverse, which gives others for one in thirty pairs of sizes.
+
+    Args:
+        transform: ``half_pixel``, ``asymmetric``, or ``align_corners``, which alone rounds to the nearest place.
+        size: Elements of the input.
+        result: Elements of the output.
+    """
+    half, is_aligned = np.float32(0.5), transform == "align_corners" and result > 1
+    places = np.arange(result, dtype=np.float32) + (half if transform == "half_pixel" else np.float32(0))
+    places = places * (np.float32(size - is_aligned) / np.float32(result - is_aligned))
+    return nearest((places + half if transform == "align_corners" else places).astype(np.float64), "floor", size)
+
+
 def weights(positions: NDArray[np.float64], size: int, mode: str, coefficient: float) -> NDArray[np.float32]:
     """Interpolation weights of mode ``linear`` or ``cubic``; shape (outputs, inputs). What lies outside is as at the border."""
     base = np.floor(positions).astype(np.int64)

@@ -288,6 +288,23 @@ def test_a_resize_of_pictures_that_runtimes_have_stays(attributes: str) -> None:
     assert_refuses(spell_out_resize, build(text, opset=19, ir_version=9, sizes=np.array([1, 3, 14, 8])))
 
 
+@pytest.mark.parametrize(
+    ("sizes", "attributes"),
+    [
+        ([14, 6, 8, 6], ', coordinate_transformation_mode="asymmetric", nearest_mode="floor"'),
+        ([4, 12, 4, 74], ', coordinate_transformation_mode="asymmetric", nearest_mode="floor"'),
+        ([2, 3, 82, 3], ""),
+    ],
+)
+def test_nearest_elements_are_gathered_where_a_ratio_takes_others(sizes: list[int], attributes: str) -> None:
+    height, width, *wanted = sizes
+    text = (
+        f"g (float[1,3,{height},{width}] x) => (float[1,3,{wanted[0]},{wanted[1]}] y) "
+        f'{{ y = Resize<mode="nearest"{attributes}>(x,,, sizes) }}'
+    )
+    assert_applies(spell_out_resize, build(text, sizes=np.array([1, 3, *wanted])), 1)
+
+
 def test_factors_that_are_not_those_of_the_sizes_count() -> None:
     text = 'g (float[1,3,7,4] x) => (float[1,3,10,9] y) { y = Resize<mode="linear">(x,, scales) }'
     assert_applies(spell_out_resize, build(text, scales=np.array([1, 1, 1.5, 2.4], np.float32)), 1)

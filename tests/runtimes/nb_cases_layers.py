@@ -286,6 +286,8 @@ def resizing(c: Cases) -> None:
     resize("nearest doubled", doubled, **floor)
     resize("nearest by size", sizes=odd, **floor)
     resize("nearest half pixel", wide, mode="nearest")
+    uneven = {3: ints(1, 4, 8, 74)}
+    c.add("Resize nearest by a ratio that is rounded", "Resize", (1, 4, 14, 12), None, None, consts=uneven, **floor)
     for coordinates in ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"):
         resize(f"linear {coordinates}", doubled, mode="linear", coordinate_transformation_mode=coordinates)
         for sizes in ((1, 1), (1, 17), (13, 1), (1, 10), (5, 4)):

@@ -9,7 +9,14 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.kernels.interpolation import ROUNDINGS, TRANSFORMS, nearest, source_positions, weights
+from converter_lite.kernels.interpolation import (
+    ROUNDINGS,
+    TRANSFORMS,
+    nearest,
+    nearest_by_ratio,
+    source_positions,
+    weights,
+)
 from converter_lite.passes.rewrite import is_op, replace
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
 
@@ -113,6 +120,11 @@ def _is_plain(
         return transform in PLAIN_LINEAR and not to_a_line
     if mode == "cubic":
         return False
+    for size, factor, result in zip(before, factors, after, strict=True):
+        if nearest(source_positions(transform, size, result, factor), rounding, size) != nearest_by_ratio(
+            "asymmetric", size, result
+        ):
+            return False  # Paddle-Lite multiplies
     grows = all(factor >= 1 and factor.is_integer() for factor in map(float, factors))
     return (transform == "asymmetric" and rounding == "floor") or (
         grows and transform == "half_pixel" and rounding.startswith("round_prefer")

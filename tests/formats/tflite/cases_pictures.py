@@ -96,7 +96,7 @@ def pooling() -> Iterator[Case]:
 
 
 def resizing() -> Iterator[Case]:
-    for size in ((18, 14), (20, 5), (4, 3), (1, 1)):
+    for size in ((18, 14), (20, 5), (4, 3), (1, 1), (111, 149)):  # the last ones are rounded ratios of 9 and 7
         for corners, middles in ((False, False), (True, False), (False, True)):
             flags = {"align_corners": corners, "half_pixel_centers": middles}
             name = f"{size}{' corners' if corners else ''}{' middles' if middles else ''}"

@@ -125,10 +125,12 @@ def bilinear(x: Floats, out: Sequence[int], *, corners: bool = False, middles: b
 
 
 def nearest(x: Floats, out: Sequence[int], *, corners: bool = False, middles: bool = False) -> Floats:
-    """Rounded down; to the nearest where corners meet."""
+    """Rounded down; to the nearest where corners meet. In float32, as it decides about what lies between two."""
     for axis, size in ((1, out[0]), (2, out[1])):
-        at = coordinates(x.shape[axis], size, corners=corners, middles=middles)
-        at = np.floor(at + 0.5 if corners or middles else at)
+        is_aligned, half = corners and size > 1, np.float32(0.5)
+        at = np.arange(size, dtype=np.float32) + (half if middles else np.float32(0))
+        at = at * (np.float32(x.shape[axis] - is_aligned) / np.float32(size - is_aligned))
+        at = np.floor(at + half if corners else at)
         x = np.take(x, np.clip(at.astype(int), 0, x.shape[axis] - 1), axis)
     return x
 

@@ -13,6 +13,7 @@ from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.importer.context import Handler, Importer
 from converter_lite.formats.tflite.importer.halves import UP_A_LITTLE, UP_A_TRIFLE, moved, narrow_params
 from converter_lite.formats.tflite.importer.values import shape_of
+from converter_lite.kernels.interpolation import nearest, nearest_by_ratio, source_positions
 
 
 def _resize(ctx: Importer, op: Operator) -> None:
@@ -36,6 +37,9 @@ def _resize(ctx: Importer, op: Operator) -> None:
                 value = _between(ctx, value, axis, place)
             ctx.bind_picture(op.outputs[0], moved(ctx, op, value, UP_A_TRIFLE))
             return
+    if not linear and (gathered := _by_ratio(ctx, op, value, mode)) is not None:
+        ctx.bind_picture(op.outputs[0], gathered)
+        return
     made = ctx.add(
         "Resize",
         [value, None, *_scales_or_sizes(ctx, op, value)],
@@ -44,6 +48,21 @@ def _resize(ctx: Importer, op: Operator) -> None:
         nearest_mode=rounding,
     )
     ctx.bind_picture(op.outputs[0], moved(ctx, op, made, UP_A_LITTLE) if linear else made)
+
+
+def _by_ratio(ctx: Importer, op: Operator, value: ir.Value, mode: str) -> ir.Value | None:
+    """The nearest elements, gathered, where ONNX's Resize, which does not multiply by the ratio, takes others."""
+    sizes, rounding = _known_sizes(ctx, op, value), "floor" if mode == "asymmetric" else "round_prefer_ceil"
+    wanted = [nearest_by_ratio(mode, old, new) for old, new in sizes]
+    others = [
+        nearest(source_positions(mode, old, new, float(np.float32(new) / np.float32(old))), rounding, old)
+        for old, new in sizes
+    ]
+    if wanted == others:
+        return None
+    for axis, elements in zip((2, 3), wanted, strict=True):
+        value = ctx.add("Gather", [value, ctx.int64(elements, "places")], axis=axis)
+    return value
 
 
 @dataclass(frozen=True)
