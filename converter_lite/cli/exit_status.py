@@ -6,6 +6,7 @@ import json
 import signal
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -28,7 +29,11 @@ FAILURE_LINE = "CONVERT RESULT FAILED:{status}"
 def run_conversion(work: Callable[[], None], *, json_file: Path | None, details: bool) -> int:
     """:func:`run_work`, with the closing line on stdout."""
     status = run_work(work, json_file=json_file, details=details)
-    click.echo(FAILURE_LINE.format(status=status) if status else SUCCESS_LINE)
+    if not status:
+        click.echo(SUCCESS_LINE)
+        return status
+    with suppress(OSError):  # the reason is told already
+        click.echo(FAILURE_LINE.format(status=status))
     return status
 
 
