@@ -207,7 +207,8 @@ def quantized_tensors(model: ir.Model, plan: QuantPlan, target: Policy) -> dict[
             if _is_inner(output, plan) or not _needs_qdq(node, output, plan, target):
                 continue
             origin = node.inputs[0]
-            shares = _keeps_values(node) and origin is not None and origin.name in sources
+            is_on_grid = _keeps_values(node) or node.op_type in target.keeps_grid
+            shares = is_on_grid and origin is not None and origin.name in sources
             sources[output.name] = (
                 sources[origin.name] if shares and origin is not None and origin.name else output.name
             )

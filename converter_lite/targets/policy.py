@@ -154,6 +154,10 @@ class Policy(Protocol):
         """An Add reads the addend that comes straight from a convolution in float (one kernel)."""
 
     @property
+    def keeps_grid(self) -> frozenset[str]:
+        """Averages whose integer kernel gives the grid of its input."""
+
+    @property
     def only_between_weighted(self) -> bool:
         """Operators without weights are quantized only between quantized neighbours."""
 

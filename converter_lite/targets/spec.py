@@ -39,6 +39,7 @@ class TargetSpec:
         integer: Operators with integer kernels.
         attributes: operator -> attribute -> values for which the integer kernel exists.
         averaged: Most elements that an integer average adds up without overflow; ``None``: any number.
+        keeps_grid: Averages whose integer kernel gives the grid of its input. Means over whole pictures stay float then.
         weight_only: Operators without integer kernels whose weights are stored as integers all the same.
         stored_per_channel: Those of them that may have a scale per channel.
         shared_below: Columns of a product's weight share one scale where they have fewer elements than this: parameters
@@ -65,6 +66,7 @@ class TargetSpec:
     integer: frozenset[str]
     attributes: Mapping[str, Mapping[str, tuple[object, ...]]] = field(default_factory=dict)
     averaged: int | None = None
+    keeps_grid: frozenset[str] = frozenset()
     weight_only: frozenset[str] = frozenset()
     stored_per_channel: frozenset[str] = frozenset({"Gather", *RECURRENT})
     shared_below: int = 2
@@ -107,6 +109,8 @@ class TargetSpec:
             given = given.decode() if isinstance(given, bytes) else given
             if given is not None and given not in allowed:
                 return f"{self.name} has no integer kernel for {node.op_type} with {name}={given}"
+        if node.op_type == "GlobalAveragePool" and node.op_type in self.keeps_grid:
+            return "the integer mean of a picture would have the grid of the picture, which is too coarse for it"
         if self.averaged is not None and node.op_type in ("AveragePool", "GlobalAveragePool"):
             elements = _averaged_elements(node)
             if elements is None or elements > self.averaged:

@@ -13,6 +13,7 @@ from converter_lite.errors import TargetError
 from converter_lite.formats.mindspore_lite.exporter.clamps import inner_activation
 from converter_lite.formats.mindspore_lite.policy import (
     DYNAMIC_OPERATORS,
+    GIVEN_GRIDS,
     LEAST_SUMMANDS,
     MS_CPU,
     MsStorage,
@@ -110,7 +111,7 @@ def _adapted(quantized: QuantizedModel, node: ir.Node) -> tuple[NodeMode, str]:
     weight = stored_weight(node)
     params = plan.weights.get(weight.name or "") if weight is not None else None
     if params is None:
-        if weight is None and not MS_CPU.capability(node).integer and _between_integers(quantized, node):
+        if weight is None and not GIVEN_GRIDS.capability(node).integer and _between_integers(quantized, node):
             coarse = node.op_type in AVERAGES and not _keeps_its_grid(plan, node)
             return (NodeMode.FLOAT, COARSE) if coarse else (NodeMode.INTEGER, "")
         decision = plan.nodes.get(node.name or "")

@@ -9,7 +9,7 @@ with it, 0.9995 without): it stays float.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
@@ -35,12 +35,16 @@ MS_CPU = TargetSpec(
     integer=frozenset({"Conv", "Gemm", "MatMul", "Concat", "Relu", "Clip"})
     | {"MaxPool", "AveragePool", "GlobalAveragePool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"},
     averaged=LARGEST_AVERAGE,
+    keeps_grid=frozenset({"AveragePool", "GlobalAveragePool"}),
     weight_only=frozenset({"ConvTranspose", "Gather", *RECURRENT}),
     stored_per_channel=frozenset({"Gather"}),
     shared_below=7,
     float_stem=DEVICE_STEM,
     note="integer kernels of the MindSpore Lite 2.0.0 runtimes",
 )
+
+GIVEN_GRIDS = replace(MS_CPU, keeps_grid=frozenset())
+"""The same where a model says its grids."""
 
 DYNAMIC_OPERATORS = frozenset({"MatMul", "Gemm"})
 """Operators whose activations can be quantized at run time; their weights are int8, symmetric."""

@@ -49,6 +49,7 @@ class PaddlePolicy:
     bias_correction: bool = True
     float_output: frozenset[str] = frozenset(WEIGHTED)
     float_addend: bool = False
+    keeps_grid: frozenset[str] = frozenset()
     only_between_weighted: bool = False
     float_small_numbers: bool = True
     float_stem: StemLimits = DEVICE_STEM

@@ -8,15 +8,19 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from converter_lite.calibration.context import CalibrationContext
 from converter_lite.formats.base import FileOptions
 from converter_lite.formats.mindspore_lite.format import output_format
 from converter_lite.formats.mindspore_lite.planning import adapt_plan
+from converter_lite.formats.mindspore_lite.policy import MS_CPU
 from converter_lite.kernels.params import QuantSpec, params_from_range
+from converter_lite.quantization.full import quantize_full
 from converter_lite.quantization.grid_nodes import REASON
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.build import qdq_model
+from converter_lite.quantization.settings import FullSettings
 from converter_lite.runtime.engine import DEFAULT_ENGINE
-from tests.support import build, clone, full, normal
+from tests.support import build, clone, full, normal, samples_of
 
 MODEL = """
     g (float[1,6] x) => (float[1,4] y)
@@ -76,3 +80,16 @@ def test_an_average_on_a_finer_grid_than_its_input_is_not_rounded_to_that(reach:
     modes = {node.op_type: adapted.plan.mode(node) for node in adapted.model.graph if node.op_type != "Conv"}
     assert modes["GlobalAveragePool"] is mode
     assert adapted.plan.activations["b"].scale == made.plan.activations["b"].scale
+
+
+def test_averages_get_the_grid_of_their_input_and_means_of_pictures_stay_float() -> None:
+    graph = """g (float[1,4,8,8] x) => (float[1,5,1,1] y) {
+        a = Conv(x, w) b = AveragePool<kernel_shape=[2,2]>(a) c = Conv(b, w) d = GlobalAveragePool(c) y = Conv(d, v)
+    }"""
+    model = build(graph, w=normal(4, 4, 1, 1), v=normal(5, 4, 1, 1, seed=5))
+    made = quantize_full(model.clone(), MS_CPU, FullSettings(), samples=samples_of(model), context=CalibrationContext())
+    grids = made.plan.activations
+    assert grids["b"].scale == grids["a"].scale
+    assert grids["d"].scale < grids["c"].scale / 2
+    modes = {node.op_type: made.plan.mode(node) for node in made.model.graph}
+    assert (modes["AveragePool"], modes["GlobalAveragePool"]) == (NodeMode.INTEGER, NodeMode.FLOAT)
