@@ -100,6 +100,7 @@ def align(
     tensors = [o for node in reference.graph for o in node.outputs if o.name in shapes]
     found = {name: (tap, BY_NAME) for name, tap in _by_name(tensors, quantized).items()}
     found = _past_folded(tensors, found, quantized)
+    found = _past_saturated(tensors, found, quantized)
     known = {tap.entry: name for name, (tap, _) in found.items()}
     folded = [o for node in optimized.graph for o in node.outputs if o.name in shapes]
     for name, tap in _by_position(folded, quantized, known, shapes, quantized_shapes).items():
@@ -153,6 +154,21 @@ def _past_folded(
         behind = _behind_normalization(value, kept)
         if behind is not None and behind.name and behind.name not in found:
             moved[behind.name] = moved.pop(name)
+    return moved
+
+
+def _past_saturated(
+    tensors: Sequence[ir.Value], found: Mapping[str, tuple[Tap, str]], quantized: ir.Model
+) -> dict[str, tuple[Tap, str]]:
+    """Tensors behind a Relu or Clip that the grid of integers does, in the place of those in front of it (rule 3)."""
+    theirs = {value.name: value for node in quantized.graph for value in node.outputs}
+    moved = dict(found)
+    for value in tensors:
+        tap = found[value.name][0] if value.name and value.name in found else None
+        other = theirs.get(tap.value) if tap is not None and tap.params is not None else None
+        target = _saturated(value, other) if other is not None else None
+        if target is not None and target.name and target.name not in found:
+            moved[target.name] = moved.pop(value.name or "")
     return moved
 
 

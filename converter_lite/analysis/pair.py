@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from converter_lite import graph as g
+from converter_lite.analysis.taps import type_integers
 from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.base import FileOptions
 from converter_lite.formats.onnx.reader import is_quantized, read_onnx
@@ -87,6 +88,8 @@ def _make_plain(model: ir.Model) -> None:
 
     onnxruntime (1.32) does not load every graph of which it finds the latter itself.
     """
+    if type_integers(model):
+        infer_shapes(model)
     if any(node.op_type == "If" for node in model.graph):
         settle(model)
     nodes = (node for node in g.all_nodes(model.graph) if node.op_type not in ("Cast", "Constant"))

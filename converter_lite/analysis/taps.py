@@ -33,6 +33,8 @@ INTEGER_RESULTS = {
     "QLinearLeakyRelu": (3, 4),
     "QLinearSoftmax": (3, 4),
     "QGemm": (7, 8),
+    "QLinearConcat": (0, 1),
+    "QLinearWhere": (7, 8),
 }
 """Operators that give integers -> positions of scale and zero point of their output."""
 
@@ -53,6 +55,22 @@ class Tap:
     value: str
     entry: str
     params: QuantParams | None = None
+
+
+def type_integers(model: ir.Model) -> bool:
+    """Give results of onnxruntime's own integer operators, of which ONNX infers nothing, the type of their zero point.
+
+    Returns:
+        Whether a type was missing.
+    """
+    is_changed = False
+    for node in model.graph:
+        _, zero_at = INTEGER_RESULTS.get(node.op_type, (0, len(node.inputs)))
+        zero = node.inputs[zero_at] if zero_at < len(node.inputs) else None
+        if zero is not None and node.outputs[0].dtype is None:
+            node.outputs[0].type = zero.type
+            is_changed = True
+    return is_changed
 
 
 def tap_of(value: ir.Value) -> Tap | None:

@@ -109,6 +109,54 @@ def test_layers_around_branches_are_compared_and_cut_out(
         assert "1 layer compared" in passed(command(*line))
 
 
+def operators_of_integers() -> None:
+    """``float.onnx`` with two products, each with a Relu, and ``integer.onnx``, as onnxruntime's quantizer writes it.
+
+    The grids do the Relus, and the products are in another order.
+    """
+    graph = "g (float[4,8] x) => (float[4,6] y) { a = Gemm(x, w, v) r = Relu(a) c = Gemm(x, u, v) d = Relu(c) y = Add(r, d) }"
+    weights = {"w": normal(8, 6, seed=1), "u": normal(8, 6, seed=2), "v": np.zeros(6, np.float32)}
+    onnx.save(build_proto(graph, opset=17, **weights), "float.onnx")
+    grids = {"x": (0.04, 128), "a": (0.06, 0), "c": (0.06, 0), "y": (0.1, 0)}
+    constants = {f"{name}_scale": np.float32(scale) for name, (scale, _) in grids.items()}
+    constants |= {f"{name}_zero": np.uint8(zero) for name, (_, zero) in grids.items()}
+    constants |= {f"{name}_int": np.rint(weights[name] / 0.03).clip(-127, 127).astype(np.int8) for name in "wu"}
+    constants |= {"scale": np.float32(0.03), "zero": np.int8(0)}
+    nodes = [("QuantizeLinear", ["x", "x_scale", "x_zero"], "x_quantized", "")]
+    for name, weight in (("c", "u"), ("a", "w")):
+        inputs = [
+            "x_quantized",
+            "x_scale",
+            "x_zero",
+            f"{weight}_int",
+            "scale",
+            "zero",
+            "",
+            f"{name}_scale",
+            f"{name}_zero",
+        ]
+        nodes.append(("QGemm", inputs, f"{name}_quantized", "com.microsoft"))
+    terms = [f"{name}_{part}" for name in "ac" for part in ("quantized", "scale", "zero")]
+    nodes.append(("QLinearAdd", [*terms, "y_scale", "y_zero"], "y_quantized", "com.microsoft"))
+    nodes.append(("DequantizeLinear", ["y_quantized", "y_scale", "y_zero"], "y", ""))
+    proto = onnx.load("float.onnx")
+    del proto.graph.node[:], proto.graph.initializer[:]
+    for kind, inputs, output, domain in nodes:
+        proto.graph.node.append(onnx.helper.make_node(kind, inputs, [output], f"make_{output}", domain=domain))
+    for name, array in constants.items():
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), name))
+    proto.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    onnx.save(proto, "integer.onnx")
+
+
+def test_files_with_the_integer_operators_of_onnxruntime_are_compared(workshop: Workshop) -> None:
+    operators_of_integers()
+    passed(command("compare", "float.onnx", "integer.onnx", "--json=c.json"))
+    layers = json.loads(Path("c.json").read_text(encoding="utf-8"))["layers"]
+    assert [layer["tensor"] for layer in layers] == ["r", "d", "y"]
+    assert min(layer["local"]["cosine"] for layer in layers) > 0.99
+
+
 def test_compare_without_data_says_that_samples_are_random(converted: Workshop) -> None:
     out = passed(command("compare", "model.onnx", "out.onnx", "--samples=2"))
     assert "WARNING there are no data, so random samples are used" in out
