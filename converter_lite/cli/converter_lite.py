@@ -269,19 +269,26 @@ def template_command(use: str) -> int:
     metavar="FILE",
     help="With --kernels: what trtexec --exportProfile wrote.",
 )
+@option("inputShape", "With --kernels: sizes of open dimensions, name:1,3,224,224;name2:1,128.", metavar="SHAPES")
 @click.option(
     "--allowExternalPaths", "allow_external_paths", is_flag=True, help="Read external data outside the folder too."
 )
-def inspect_command(file: Path, kernels: bool, profile: Path | None, allow_external_paths: bool) -> int:
+def inspect_command(
+    file: Path, kernels: bool, profile: Path | None, input_shape: str, allow_external_paths: bool
+) -> int:
     """Print operators, tensors and quantization of a model FILE of any framework that is read."""
     from converter_lite.cli.inspect import inspect, inspect_kernels
 
     try:
         if not kernels and profile is not None:
             raise UsageError("has no effect without --kernels", where=f"--profile={profile}")
-        confined = not allow_external_paths
+        if not kernels and input_shape:
+            raise UsageError("has no effect without --kernels", where=f"--inputShape={input_shape}")
+        confined, shapes = not allow_external_paths, parse_input_shape(input_shape)
         click.echo(
-            inspect_kernels(file, profile=profile, confined=confined) if kernels else inspect(file, confined=confined)
+            inspect_kernels(file, profile=profile, input_shapes=shapes, confined=confined)
+            if kernels
+            else inspect(file, confined=confined)
         )
     except ConverterError as error:
         click.echo(f"ERROR {error}", err=True)

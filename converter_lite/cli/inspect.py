@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from converter_lite.errors import ModelError, UsageError
@@ -43,12 +43,19 @@ def inspect(path: Path, *, confined: bool = True) -> str:
     return "\n\n".join(block if isinstance(block, str) else "\n".join(columns(block)) for block in blocks)
 
 
-def inspect_kernels(path: Path, *, profile: Path | None = None, confined: bool = True) -> str:
+def inspect_kernels(
+    path: Path,
+    *,
+    profile: Path | None = None,
+    input_shapes: Mapping[str, tuple[int, ...]] | None = None,
+    confined: bool = True,
+) -> str:
     """The kernels that onnxruntime runs for an ONNX file, or the layers of a TensorRT engine, and what they compute with.
 
     Args:
         path: The model, or a ``.json`` file of ``trtexec``.
         profile: Times of the layers of an engine, if ``path`` lists the layers.
+        input_shapes: Sizes of open dimensions.
         confined: As in :func:`inspect`.
 
     Raises:
@@ -58,6 +65,8 @@ def inspect_kernels(path: Path, *, profile: Path | None = None, confined: bool =
     if path.suffix == ".json":
         from converter_lite.analysis import tensorrt
 
+        if input_shapes:
+            raise UsageError("an engine has its sizes", where="--inputShape")
         layers = tensorrt.read_engine(path, profile)
         return "\n".join([*columns(list(tensorrt.table(layers))), tensorrt.summary(layers)])
     if profile is not None:
@@ -73,7 +82,12 @@ def inspect_kernels(path: Path, *, profile: Path | None = None, confined: bool =
     from converter_lite.formats.onnx.reader import read_onnx
 
     model = read_onnx(path, confined=confined)
-    uses = kernels(model, random_feeds(model, RUNS, quantized=model))
+    try:
+        uses = kernels(model, random_feeds(model, RUNS, quantized=model, input_shapes=input_shapes))
+    except ModelError as error:
+        is_open = any(value.shape is None or not value.shape.is_static() for value in model.graph.inputs)
+        hint = error.hint or ("give the sizes that it runs on with --inputShape" if is_open else "")
+        raise ModelError(error.message, where=error.where, hint=hint) from error
     return "\n".join([*columns(list(table(uses))), summary(uses)])
 
 

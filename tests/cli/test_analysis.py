@@ -109,6 +109,15 @@ def test_layers_around_branches_are_compared_and_cut_out(
         assert "1 layer compared" in passed(command(*line))
 
 
+def test_kernels_of_a_model_that_does_not_run_on_every_size_are_shown_with_sizes(workshop: Workshop) -> None:
+    graph = 'g (float[N,T] x) => (float[N,M] y) { y = Pad <mode = "reflect"> (x, pads) }'
+    onnx.save(build_proto(graph, opset=17, pads=np.array([0, 0, 0, 40])), "open.onnx")
+    refused = command("inspect", "--kernels", "open.onnx")
+    assert (refused.status, refused.err.splitlines()[-1]) == (1, "  give the sizes that it runs on with --inputShape")
+    assert "Pad" in passed(command("inspect", "--kernels", "open.onnx", "--inputShape=x:1,64"))
+    assert "has no effect without --kernels" in command("inspect", "open.onnx", "--inputShape=x:1,64").err
+
+
 def operators_of_integers() -> None:
     """``float.onnx`` with two products, each with a Relu, and ``integer.onnx``, as onnxruntime's quantizer writes it.
 
