@@ -6,6 +6,7 @@ from converter_lite.formats.mindir.importer.graph import to_model
 from converter_lite.formats.mindir.reader import Reader
 from converter_lite.formats.mindir.weights import Weights
 from converter_lite.formats.source import ModelFiles, Source
+from converter_lite.passes.nearest import gather_by_ratio
 
 
 def read_source(files: ModelFiles) -> Source:
@@ -18,4 +19,5 @@ def read_source(files: ModelFiles) -> Source:
     reader = Reader(content, where)
     weights = Weights(files.path.parent, confined=files.confined, where=where)
     model = to_model(reader.program(), reader, weights, files.input_shapes)
+    gather_by_ratio(model)
     return Source(model, len(content) + weights.bytes, where)

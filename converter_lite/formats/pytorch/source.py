@@ -9,6 +9,7 @@ from converter_lite.formats.child import Refusal
 from converter_lite.formats.framework import Framework, read_with
 from converter_lite.formats.pytorch.child.archive import archive_of
 from converter_lite.formats.source import ModelFiles, Source
+from converter_lite.passes.nearest import gather_by_ratio
 
 PYTORCH = Framework(
     "PyTorch",
@@ -32,4 +33,6 @@ def read_source(files: ModelFiles) -> Source:
             raise ModelError(refusal.message, where=str(files.path), hint=refusal.hint) from refusal
         except OSError as error:
             raise ModelError(f"the model file cannot be read: {error.strerror}", where=str(files.path)) from error
-    return read_with(PYTORCH, files)
+    source = read_with(PYTORCH, files)
+    gather_by_ratio(source.model)
+    return source

@@ -437,6 +437,7 @@ RESIZED = {
     "bilinear_scale_mode1": Case(
         lambda x: F.interpolate(x, scale_factor=[2, 3], mode="bilinear", align_mode=1), (f32(1, 2, 5, 6),)
     ),
+    "nearest_ratio": Case(lambda x: F.interpolate(x, size=(8, 74), mode="nearest"), (f32(1, 2, 14, 12),)),
     "nearest_frac": Case(lambda x: F.interpolate(x, scale_factor=1.5, mode="nearest"), (f32(1, 2, 5, 6),)),
     "bilinear_frac": Case(lambda x: F.interpolate(x, scale_factor=1.7, mode="bilinear"), (f32(1, 2, 5, 6),)),
     "bilinear_half": Case(lambda x: F.interpolate(x, scale_factor=0.5, mode="bilinear"), (f32(1, 2, 7, 6),)),

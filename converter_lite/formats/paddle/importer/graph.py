@@ -11,6 +11,7 @@ from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.context import Importer, run
 from converter_lite.formats.paddle.importer.table import HANDLERS
 from converter_lite.formats.paddle.program import Operator, Program, Variable, VarType
+from converter_lite.passes.nearest import gather_by_ratio
 from converter_lite.quantization.plan import QuantizedModel
 
 
@@ -57,7 +58,10 @@ def to_quantized_model(
         round_constants(importer.parameters, operators)
         handlers = with_rounding(handlers)
     run(importer, operators, handlers)
-    return importer.model(fetches)
+    made = importer.model(fetches)
+    if not made.plan.activations:
+        gather_by_ratio(made.model)
+    return made
 
 
 def interface(program: Program, where: str) -> tuple[list[str], list[str]]:
