@@ -17,7 +17,7 @@ from converter_lite.passes.spelled_out.indexing import (
     spell_out_reversal,
 )
 from converter_lite.passes.spelled_out.local_response import spell_out_local_response
-from converter_lite.passes.spelled_out.logic import spell_out_is_nan, spell_out_sign
+from converter_lite.passes.spelled_out.logic import spell_out_is_infinite, spell_out_is_nan, spell_out_sign
 from converter_lite.passes.spelled_out.padding import spell_out_integer_padding, spell_out_padding
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
@@ -254,6 +254,13 @@ def test_nan_is_what_is_not_at_most_infinite() -> None:
     text = "g (float[2,3] x) => (float[2,3] y) { b = IsNaN(x) y = Cast<to=1>(b) }"
     feed = {"x": np.array([[1, np.nan, np.inf], [np.nan, 0, -np.inf]], np.float32)}
     assert_applies(spell_out_is_nan, build(text), 1, feed)
+
+
+@pytest.mark.parametrize("attributes", ["", "<detect_negative=0>", "<detect_positive=0>"])
+def test_infinite_is_what_is_larger_than_every_number(attributes: str) -> None:
+    text = f"g (float[2,3] x) => (float[2,3] y) {{ b = IsInf{attributes}(x) y = Cast<to=1>(b) }}"
+    feed = {"x": np.array([[3.4e38, np.nan, np.inf], [-3.4e38, 0, -np.inf]], np.float32)}
+    assert_applies(spell_out_is_infinite, build(text), 1, feed)
 
 
 MODES = ('mode="cubic"', 'mode="linear"', 'mode="nearest", nearest_mode="round_prefer_ceil"')

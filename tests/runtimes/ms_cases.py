@@ -245,6 +245,7 @@ def comparisons() -> Iterator[Case]:
     yield case("upper_triangle", "Trilu", x, (np.int64(1),))
     yield case("lower_triangle_of_ints", "Trilu", whole((2, 5, 6), 9), upper=0)
     yield case("is_nan", "IsNaN", np.where(x > 0, x, np.float32("nan")))
+    yield case("is_infinite", "IsInf", np.where(x > 0, x, np.float32("-inf")))
 
 
 def _norm(op: str) -> Case:

@@ -94,8 +94,9 @@ def arithmetic(c: Cases) -> None:
 
 def comparison(c: Cases) -> None:
     """Truth values cannot be fetched in every release: they are cast to float."""
-    nodes = [onnx.helper.make_node("IsNaN", ["x"], ["h"]), onnx.helper.make_node("Cast", ["h"], ["y"], to=1)]
-    c.graph("IsNaN", nodes, {"x": np.array([[1, np.nan, -np.inf], [np.nan, 0, np.inf]], np.float32)}, [], ["y"])
+    for op in ("IsNaN", "IsInf"):
+        nodes = [onnx.helper.make_node(op, ["x"], ["h"]), onnx.helper.make_node("Cast", ["h"], ["y"], to=1)]
+        c.graph(op, nodes, {"x": np.array([[1, np.nan, -np.inf], [3.4e38, 0, np.inf]], np.float32)}, [], ["y"])
     left, right = np.round(c.data(SHAPE)), np.round(c.data(SHAPE))
     for name, where in (("floats", left[0]), ("integers", ints(0, 3, 0, -1, 7)), ("one cube", left)):
         nodes = [onnx.helper.make_node("NonZero", ["x"], ["h"]), onnx.helper.make_node("Cast", ["h"], ["y"], to=1)]

@@ -56,6 +56,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "GatherND",
             "GridSample",
             "If",
+            "IsInf",
             "Recurrent layers of other forms",
             "Loop",
             "MaxPool of volumes",

@@ -40,6 +40,7 @@ from converter_lite.passes.spelled_out.indexing import (
 )
 from converter_lite.passes.spelled_out.local_response import spell_out_local_response
 from converter_lite.passes.spelled_out.logic import (
+    spell_out_is_infinite,
     spell_out_is_nan,
     spell_out_round,
     spell_out_sign,
@@ -86,6 +87,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "GridSample": spell_out_grid_sample,
         "GridSample of another size": spell_out_resampling,
         "If": spell_out_choices,
+        "IsInf": spell_out_is_infinite,
         "IsNaN": spell_out_is_nan,
         "LRN": spell_out_local_response,
         "Recurrent layers of other forms": spell_out_forms,

@@ -36,6 +36,25 @@ def _is_nan(graph: ir.Graph, node: ir.Node) -> bool:
     return True
 
 
+def spell_out_is_infinite(model: ir.Model) -> int:
+    """Replace IsInf, which frameworks put into logarithms of sums of powers, by "larger than the largest number"."""
+    return sum(_is_infinite(model.graph, node) for node in list(model.graph) if is_op(node, "IsInf"))
+
+
+def _is_infinite(graph: ir.Graph, node: ir.Node) -> bool:
+    x, (below, above) = node.inputs[0], (g.int_attribute(node, f"detect_{end}", 1) for end in ("negative", "positive"))
+    if x is None or x.dtype not in ROUNDED or not (below or above):
+        return False
+    if below and above:
+        size = insert(graph, node, "Abs", [x], g.static_shape(x))
+        size.type, x = x.type, size
+    largest = np.finfo(x.dtype.numpy()).max  # type: ignore[union-attr]
+    limit = np.array(largest if above else -largest)
+    bound = g.add_initializer(graph, f"{node.name}_largest", limit)
+    replace([node], ir.node("Greater" if above else "Less", [x, bound]))
+    return True
+
+
 def spell_out_sign(model: ir.Model) -> int:
     """Replace Sign by the difference of what is positive and what is negative."""
     return sum(_sign(model.graph, node) for node in list(model.graph) if is_op(node, "Sign"))

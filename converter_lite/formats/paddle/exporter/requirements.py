@@ -31,6 +31,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "Gemm",
             "GridSample of another size",
             "If",
+            "IsInf",
             "IsNaN",
             "Loop",
             "LogSoftmax",
