@@ -38,12 +38,15 @@ from tests.formats.paddle.inference_models import linear_quantized_model, save
 from tests.formats.paddle.models import random, small_network
 from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.test_nb_operators import CASES, mismatch
-from tests.support import Samples, assert_same_outputs, build, random_feed, run, samples_of
+from tests.support import Samples, assert_same_outputs, build, is_since, random_feed, run, samples_of
 
 Maker = Callable[[], ir.Model]
 
 FORMAT = InferenceFormat()
 ACTIVATION = InferencePolicy().activation
+
+READ_BACK = [case for case in CASES[::3] if is_since("onnxruntime", 1, 25) or "through UINT8" not in case.name]
+"""Older ones have no Equal of bytes (tried: 1.19)."""
 
 
 def words() -> ir.Model:
@@ -125,7 +128,7 @@ def program(path: Path) -> Program:
     return load(path, path.with_suffix(".pdiparams"))[0]
 
 
-@pytest.mark.parametrize("case", CASES[::3], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", READ_BACK, ids=lambda case: case.name)
 def test_a_written_model_reads_back_as_the_same_function(case: NbCase, tmp_path: Path) -> None:
     path = written(QuantizedModel(case.model, QuantPlan("paddle")), tmp_path)
     again = run(read_paddle(path).model, case.feed)
