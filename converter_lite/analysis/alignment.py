@@ -15,7 +15,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from math import prod
@@ -99,8 +99,9 @@ def align(
     """
     tensors = [o for node in reference.graph for o in node.outputs if o.name in shapes]
     found = {name: (tap, BY_NAME) for name, tap in _by_name(tensors, quantized).items()}
-    found = _past_folded(tensors, found, quantized)
-    found = _past_saturated(tensors, found, quantized)
+    theirs = {value.name: value for node in quantized.graph for value in node.outputs}
+    for past in (_past_folded, _past_saturated):
+        found = _moved(tensors, found, past(theirs))
     known = {tap.entry: name for name, (tap, _) in found.items()}
     folded = [o for node in optimized.graph for o in node.outputs if o.name in shapes]
     for name, tap in _by_position(folded, quantized, known, shapes, quantized_shapes).items():
@@ -139,37 +140,42 @@ def _by_name(tensors: Sequence[ir.Value], quantized: ir.Model) -> dict[str, Tap]
     return found
 
 
-def _past_folded(
-    tensors: Sequence[ir.Value], found: Mapping[str, tuple[Tap, str]], quantized: ir.Model
-) -> dict[str, tuple[Tap, str]]:
-    """Tensors behind a normalization that is folded, in the place of those in front of it (rule 4)."""
-    theirs = {value.name: value for node in quantized.graph for value in node.outputs}
-    moved = dict(found)
-    for value in tensors:
-        name, producer = value.name or "", value.producer()
-        entry = theirs.get(found[name][0].entry) if name in found else None
-        if entry is None or producer is None or not _is_weighted(producer):
-            continue
-        kept = {node.op_type for node in readers(entry)}
-        behind = _behind_normalization(value, kept)
-        if behind is not None and behind.name and behind.name not in found:
-            moved[behind.name] = moved.pop(name)
-    return moved
+Behind = Callable[[ir.Value, Tap], ir.Value | None]
+"""The float tensor that is really at a place of the quantized graph, if it is another one than that of the same name."""
 
 
-def _past_saturated(
-    tensors: Sequence[ir.Value], found: Mapping[str, tuple[Tap, str]], quantized: ir.Model
+def _moved(
+    tensors: Sequence[ir.Value], found: Mapping[str, tuple[Tap, str]], behind: Behind
 ) -> dict[str, tuple[Tap, str]]:
-    """Tensors behind a Relu or Clip that the grid of integers does, in the place of those in front of it (rule 3)."""
-    theirs = {value.name: value for node in quantized.graph for value in node.outputs}
+    """Tensors behind others in the place of those."""
     moved = dict(found)
     for value in tensors:
-        tap = found[value.name][0] if value.name and value.name in found else None
-        other = theirs.get(tap.value) if tap is not None and tap.params is not None else None
-        target = _saturated(value, other) if other is not None else None
+        target = behind(value, found[value.name][0]) if value.name and value.name in found else None
         if target is not None and target.name and target.name not in found:
             moved[target.name] = moved.pop(value.name or "")
     return moved
+
+
+def _past_folded(values: Mapping[str | None, ir.Value]) -> Behind:
+    """What is behind a normalization that is folded (rule 4)."""
+
+    def behind(value: ir.Value, tap: Tap) -> ir.Value | None:
+        entry, producer = values.get(tap.entry), value.producer()
+        if entry is None or producer is None or not _is_weighted(producer):
+            return None
+        return _behind_normalization(value, {node.op_type for node in readers(entry)})
+
+    return behind
+
+
+def _past_saturated(values: Mapping[str | None, ir.Value]) -> Behind:
+    """What is behind a Relu or Clip that the grid of integers does (rule 3)."""
+
+    def behind(value: ir.Value, tap: Tap) -> ir.Value | None:
+        other = values.get(tap.value) if tap.params is not None else None
+        return None if other is None else _saturated(value, other)
+
+    return behind
 
 
 def _behind_normalization(value: ir.Value, kept: set[str]) -> ir.Value | None:

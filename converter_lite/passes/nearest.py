@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.kernels.interpolation import nearest, nearest_by_ratio, source_positions
+from converter_lite.kernels.interpolation import nearest_by_ratio, nearest_of_onnx
 from converter_lite.passes.rewrite import is_op, replace
 from converter_lite.passes.shapes import infer_shapes
 from converter_lite.passes.spelled_out.inserting import insert
@@ -49,7 +49,7 @@ def _gather(graph: ir.Graph, node: ir.Node) -> bool:
         return False
     sides = list(zip(before, after, strict=True))
     wanted = [nearest_by_ratio(transform, size, result) for size, result in sides]
-    if wanted == [_of_onnx(transform, rounding, size, result) for size, result in sides]:
+    if wanted == [nearest_of_onnx(transform, rounding, size, result) for size, result in sides]:
         return False
     shape = [*(x.shape or ())]
     for axis, elements in enumerate(wanted, FIRST_SIDE):
@@ -65,8 +65,3 @@ def _sides(value: ir.Value | None) -> list[int]:
     sides = list(value.shape or ())[FIRST_SIDE:] if value is not None else []
     known = [side for side in sides if isinstance(side, int) and side > 0]
     return known if len(known) == len(sides) else []
-
-
-def _of_onnx(transform: str, rounding: str, size: int, result: int) -> list[int]:
-    factor = float(np.float32(result) / np.float32(size))
-    return nearest(source_positions(transform, size, result, factor), rounding, size)

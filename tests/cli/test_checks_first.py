@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -94,7 +93,6 @@ def test_warnings_are_on_standard_error_and_results_on_standard_output(workshop:
     assert "WARNING" not in outcome.out
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="names may be longer there")
 @pytest.mark.parametrize(
     "line",
     [

@@ -30,7 +30,7 @@ def test_a_record_is_read_and_gives_its_numbers(folder: Path) -> None:
     found = run(read_onnx(folder / "model.onnx"), case.feed)
     for name, expected in case.results.items():
         assert found[name].shape == expected.shape
-        np.testing.assert_allclose(found[name], expected, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(found[name], expected, rtol=1e-4, atol=1e-5)
 
 
 def _normal(*shape: int) -> Array:

@@ -330,6 +330,15 @@ def resizes() -> Iterator[Case]:
     yield case("resize_to_a_tie", "Resize", values((1, 3, 12, 2)), none, none, ints(1, 3, 14, 15), opset=19, **tie)
     for nearest in ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil"):
         yield case(f"resize_{nearest}", "Resize", x, none, none, ints(1, 4, 9, 11), nearest_mode=nearest)
+    yield case(
+        "resize_down_to_ties",
+        "Resize",
+        values((1, 3, 28, 2)),
+        none,
+        none,
+        ints(1, 3, 2, 2),
+        nearest_mode="round_prefer_ceil",
+    )
     yield case("resize_nearest_double", "Resize", x, none, double)
     scales = (np.array([1, 1, 1.3, 0.7], np.float32),)
     yield case("resize_fraction", "Resize", x, none, scales, mode="linear")

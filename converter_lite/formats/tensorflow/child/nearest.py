@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
-HALF = np.float32(0.5)
+from converter_lite.kernels.interpolation import nearest_by_ratio, nearest_of_onnx
 
 
 def gather_nearest(graph: Any, operations: Iterable[Any]) -> None:
@@ -31,44 +30,22 @@ def gather_nearest(graph: Any, operations: Iterable[Any]) -> None:
         given, wanted = operation.inputs[0].shape.as_list()[1:3], tf.get_static_value(operation.inputs[1])
         if wanted is None or None in given or 0 in given:
             continue
-        modes = {name: operation.get_attr(name) for name in ("align_corners", "half_pixel_centers")}
-        own, other = (
-            [
-                _elements(int(size), int(result), divides=divides, **modes)
-                for size, result in zip(given, wanted, strict=True)
-            ]
-            for divides in (False, True)
-        )
-        if not all(map(np.array_equal, own, other)):
+        is_aligned, is_centred = (operation.get_attr(name) for name in ("align_corners", "half_pixel_centers"))
+        transform = "align_corners" if is_aligned else "half_pixel" if is_centred else "asymmetric"
+        rounding = "floor" if transform == "asymmetric" else "round_prefer_ceil"
+        sides = [(int(size), int(result)) for size, result in zip(given, wanted, strict=True)]
+        own = [nearest_by_ratio(transform, *side) for side in sides]
+        if own != [nearest_of_onnx(transform, rounding, *side) for side in sides]:
             _gather(graph, by_name[operation.name], own)
 
 
-def _elements(
-    size: int, result: int, *, align_corners: bool, half_pixel_centers: bool, divides: bool
-) -> NDArray[np.int32]:
-    """Elements of a side that TensorFlow takes, or those that ONNX takes, which ``divides``."""
-    places, is_aligned = np.arange(result, dtype=np.float32), align_corners and result > 1
-    before, after = (np.float32(length - is_aligned) for length in (size, result))
-    if half_pixel_centers:
-        places += HALF
-    if not divides:
-        places *= before / after
-    elif is_aligned:
-        places = places * before / after
-    else:
-        places /= after / before
-    if half_pixel_centers and divides:
-        places = (places - HALF) + HALF
-    return np.clip(np.floor(places + HALF if align_corners else places), 0, size - 1).astype(np.int32)
-
-
-def _gather(graph: Any, node: Any, elements: list[NDArray[np.int32]]) -> None:
+def _gather(graph: Any, node: Any, elements: list[list[int]]) -> None:
     """Rows, and then columns, of a picture."""
     kind, value, number = node.attr["T"].type, node.input[0], tf.int32.as_datatype_enum
     rows = graph.node.add(name=f"{node.name}/rows")
     for made, axis, index in zip((rows, node), (1, 2), elements, strict=True):
         inputs = [value]
-        for name, array in (("elements", index), ("axis", np.array(axis, np.int32))):
+        for name, array in (("elements", np.array(index, np.int32)), ("axis", np.array(axis, np.int32))):
             stored = graph.node.add(name=f"{made.name}/{name}", op="Const")
             stored.attr["dtype"].type = number
             stored.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(array))

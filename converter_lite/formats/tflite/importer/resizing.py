@@ -13,7 +13,7 @@ from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.importer.context import Handler, Importer
 from converter_lite.formats.tflite.importer.halves import UP_A_LITTLE, UP_A_TRIFLE, moved, narrow_params
 from converter_lite.formats.tflite.importer.values import shape_of
-from converter_lite.kernels.interpolation import nearest, nearest_by_ratio, source_positions
+from converter_lite.kernels.interpolation import nearest_by_ratio, nearest_of_onnx
 
 
 def _resize(ctx: Importer, op: Operator) -> None:
@@ -54,11 +54,7 @@ def _by_ratio(ctx: Importer, op: Operator, value: ir.Value, mode: str) -> ir.Val
     """The nearest elements, gathered, where ONNX's Resize, which does not multiply by the ratio, takes others."""
     sizes, rounding = _known_sizes(ctx, op, value), "floor" if mode == "asymmetric" else "round_prefer_ceil"
     wanted = [nearest_by_ratio(mode, old, new) for old, new in sizes]
-    others = [
-        nearest(source_positions(mode, old, new, float(np.float32(new) / np.float32(old))), rounding, old)
-        for old, new in sizes
-    ]
-    if wanted == others:
+    if wanted == [nearest_of_onnx(mode, rounding, old, new) for old, new in sizes]:
         return None
     for axis, elements in zip((2, 3), wanted, strict=True):
         value = ctx.add("Gather", [value, ctx.int64(elements, "places")], axis=axis)
