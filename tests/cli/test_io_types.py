@@ -89,12 +89,17 @@ STEM = "a = Conv<strides=[2,2]>(x, w) r = Relu(a) b = Conv(r, v) s = Relu(b) "
 """A network that reads a picture, with a layer behind it that is worth computing with integers."""
 
 
-def test_layers_that_read_a_picture_compute_with_integers_where_the_input_is_to_be_integers(workshop: Workshop) -> None:
-    text = f"g (float[1,3,64,64] x) => (float[1,256,32,32] y) {{ {STEM} y = Conv(s, u) }}"
+def save_network_of_pictures(workshop: Workshop, ending: str) -> None:
+    """The stem and what follows it, with samples."""
+    text = f"g (float[1,3,64,64] x) => (float[1,256,32,32] y) {{ {STEM} {ending} }}"
     weights = {"w": normal(16, 3, 1, 1), "v": normal(256, 16, 1, 1), "u": normal(256, 256, 1, 1)}
     onnx.save(model_proto(text, **weights), workshop.model)
     for index in range(4):
         normal(1, 3, 64, 64, seed=index).tofile(f"bins/{index:03}.bin")
+
+
+def test_layers_that_read_a_picture_compute_with_integers_where_the_input_is_to_be_integers(workshop: Workshop) -> None:
+    save_network_of_pictures(workshop, "y = Conv(s, u)")
     said = workshop.succeed("--savePlan=plan.json", config=FULL).out
     assert "x" not in json.loads(Path("plan.json").read_text(encoding="utf-8"))["ONNX"]["activations"], said
     said = workshop.succeed("--inputDataType=UINT8", config=FULL).said
@@ -115,11 +120,7 @@ def test_layers_that_take_longer_compute_with_integers_where_the_input_is_to_be_
 
 
 def test_the_output_that_cannot_be_integers_is_named_and_not_the_input_that_can(workshop: Workshop) -> None:
-    text = f"g (float[1,3,64,64] x) => (float[1,256,32,32] y) {{ {STEM} t = Conv(s, u) y = Erf(t) }}"
-    weights = {"w": normal(16, 3, 1, 1), "v": normal(256, 16, 1, 1), "u": normal(256, 256, 1, 1)}
-    onnx.save(model_proto(text, **weights), workshop.model)
-    for index in range(4):
-        normal(1, 3, 64, 64, seed=index).tofile(f"bins/{index:03}.bin")
+    save_network_of_pictures(workshop, "t = Conv(s, u) y = Erf(t)")
     said = workshop.fail(1, "--inputDataType=UINT8", "--outputDataType=UINT8", config=FULL)
     assert "ERROR output y: the output cannot have type UINT8: it is not quantized" in said
 

@@ -69,7 +69,7 @@ def test_a_weight_survives_that_is_also_multiplied_by_what_is_always_zero(target
     model = build(text, w=normal(8, 5), b=normal(5))
     samples = Samples({"x": normal(4, 8, seed=seed), "padded": np.zeros((4, 8), np.float32)} for seed in range(4))
     result = written(full(model, target, samples=samples))
-    assert sqnr(model, result, samples) > 30
+    assert sqnr(model, result, samples) > 35
 
 
 @pytest.mark.parametrize("target", TARGETS)
