@@ -12,6 +12,7 @@ from tests.runtimes.ms_case import IMAGE, Case, build, case, const, ints, values
 from tests.runtimes.ms_cases_forms import biases, clamps, crops, numbers, pictures, powers, slices, whole_numbers
 from tests.runtimes.ms_cases_sharing import sharing
 from tests.runtimes.ms_cases_tensors import constant_results, gathers, labels, many_axes, scatters, shapes
+from tests.support import is_since
 
 
 def convolutions() -> Iterator[Case]:
@@ -330,15 +331,9 @@ def resizes() -> Iterator[Case]:
     yield case("resize_to_a_tie", "Resize", values((1, 3, 12, 2)), none, none, ints(1, 3, 14, 15), opset=19, **tie)
     for nearest in ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil"):
         yield case(f"resize_{nearest}", "Resize", x, none, none, ints(1, 4, 9, 11), nearest_mode=nearest)
-    yield case(
-        "resize_down_to_ties",
-        "Resize",
-        values((1, 3, 28, 2)),
-        none,
-        none,
-        ints(1, 3, 2, 2),
-        nearest_mode="round_prefer_ceil",
-    )
+    if is_since("onnxruntime", 1, 25):  # 1.19 takes the element below
+        ties = {"nearest_mode": "round_prefer_ceil"}
+        yield case("resize_down_to_ties", "Resize", values((1, 3, 28, 2)), none, none, ints(1, 3, 2, 2), **ties)
     yield case("resize_nearest_double", "Resize", x, none, double)
     scales = (np.array([1, 1, 1.3, 0.7], np.float32),)
     yield case("resize_fraction", "Resize", x, none, scales, mode="linear")
