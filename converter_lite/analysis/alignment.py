@@ -26,7 +26,8 @@ from converter_lite import graph as g
 from converter_lite.analysis.taps import STEPS, Tap, plain_names, readers, tap_of
 from converter_lite.targets.operators import OPERATORS, Role
 
-Shapes = Mapping[str, tuple[int, ...]]
+Shape = tuple[int, ...]
+Shapes = Mapping[str, Shape]
 
 BY_NAME, BY_POSITION = "name", "position"
 
@@ -61,6 +62,7 @@ class Layer:
         matched: ``name`` or ``position``.
         nodes: Names of the float nodes of the layer, in order; the last one makes the tensor.
         op_type: Operator of the layer: its first with a weight, else the last.
+        shapes: For one sample, in the float and in the quantized graph; they may differ in axes of 1.
     """
 
     tensor: str
@@ -68,6 +70,7 @@ class Layer:
     matched: str
     nodes: tuple[str, ...]
     op_type: str
+    shapes: tuple[Shape, Shape]
 
 
 @dataclass(slots=True)
@@ -102,28 +105,40 @@ def align(
     theirs = {value.name: value for node in quantized.graph for value in node.outputs}
     for past in (_past_folded, _past_saturated):
         found = _moved(tensors, found, past(theirs))
+    found = {n: m for n, m in found.items() if _is_alike(shapes[n], quantized_shapes.get(m[0].value))}
     known = {tap.entry: name for name, (tap, _) in found.items()}
     folded = [o for node in optimized.graph for o in node.outputs if o.name in shapes]
     for name, tap in _by_position(folded, quantized, known, shapes, quantized_shapes).items():
         found.setdefault(name, (tap, BY_POSITION))
-    found = {n: m for n, m in found.items() if shapes[n] == quantized_shapes.get(m[0].value)}
+    found = {n: m for n, m in found.items() if _is_alike(shapes[n], quantized_shapes.get(m[0].value))}
     found = _last_of_each_entry(tensors, found)
     for expected, given in zip(reference.graph.outputs, quantized.graph.outputs, strict=False):
         if (
             expected.name is not None
             and expected.name in shapes
-            and shapes[expected.name] == quantized_shapes.get(given.name or "")
+            and _is_alike(shapes[expected.name], quantized_shapes.get(given.name or ""))
         ):
             found[expected.name] = (Tap(given.name or "", given.name or ""), BY_NAME)
     outputs = {value.name for value in reference.graph.outputs}
     inner = {value.name for value in tensors if _ends_in(value, set(found))} - outputs
     found = {name: match for name, match in found.items() if name not in inner}
     owner = _owners(tensors, set(found))
+    nodes: dict[str, list[ir.Node]] = {}
+    for value in tensors:
+        if (node := value.producer()) is not None and (last := owner.get(value.name or "")) is not None:
+            nodes.setdefault(last, []).append(node)
     layers = [
-        _layer(value, *found[value.name], tensors, owner) for value in tensors if value.name and value.name in found
+        _layer(name, match, nodes[name], (shapes[name], quantized_shapes[match[0].value]))
+        for value in tensors
+        if (match := found.get(name := value.name or "")) is not None
     ]
     left = [value.name for value in tensors if value.name and owner.get(value.name) is None]
     return Alignment(layers, left, _left_over(quantized, {layer.tap for layer in layers}))
+
+
+def _is_alike(shape: Shape, other: Shape | None) -> bool:
+    """Whether shapes differ in axes of 1 at most, which devices need that have no kernels for one-dimensional layers."""
+    return other is not None and [n for n in shape if n != 1] == [n for n in other if n != 1]
 
 
 def _by_name(tensors: Sequence[ir.Value], quantized: ir.Model) -> dict[str, Tap]:
@@ -280,12 +295,10 @@ def _owners(tensors: Sequence[ir.Value], matched: set[str]) -> dict[str, str]:
     return owner
 
 
-def _layer(value: ir.Value, tap: Tap, matched: str, tensors: Sequence[ir.Value], owner: Mapping[str, str]) -> Layer:
-    nodes = [v.producer() for v in tensors if owner.get(v.name or "") == value.name]
-    named = [node for node in nodes if node is not None]
-    weighted = (n for n in named if n.op_type in OPERATORS and OPERATORS[n.op_type].role is Role.WEIGHTED)
-    main = next(weighted, named[-1])
-    return Layer(value.name or "", tap, matched, tuple(dict.fromkeys(n.name or "" for n in named)), main.op_type)
+def _layer(tensor: str, match: tuple[Tap, str], nodes: Sequence[ir.Node], shapes: tuple[Shape, Shape]) -> Layer:
+    weighted = (n for n in nodes if n.op_type in OPERATORS and OPERATORS[n.op_type].role is Role.WEIGHTED)
+    main = next(weighted, nodes[-1])
+    return Layer(tensor, *match, tuple(dict.fromkeys(n.name or "" for n in nodes)), main.op_type, shapes)
 
 
 def _left_over(quantized: ir.Model, taps: set[Tap]) -> int:

@@ -211,9 +211,9 @@ class _Group:
         """Use a sample to find the order of channels and the factors of an equalization."""
         expected, given = self._run(feed, pool)
         for pair in self.pairs:
-            values = given[pair.written]
+            values, origin = given[pair.written], expected[pair.origin]
             real = values if pair.params is None else pair.params.dequantize(values)
-            self._sums[pair.origin].add(expected[pair.origin], real)
+            self._sums[pair.origin].add(origin, _like(real, origin))
 
     def settle(self) -> None:
         """Decide how the tensors are held, from the samples so far."""
@@ -233,7 +233,7 @@ class _Group:
 
         def count(pair: Pair) -> None:
             name, origin = pair.origin, expected[pair.origin]
-            self.accumulated[name].add(origin, scaled[name].to_float(given[pair.written]))
+            self.accumulated[name].add(origin, scaled[name].to_float(_like(given[pair.written], origin)))
             if ALONE.format(name) in alone:
                 self.local[name].add(origin, scaled[name].to_float(alone[ALONE.format(name)]))
 
@@ -242,6 +242,11 @@ class _Group:
     def _run(self, feed: Feed, pool: ThreadPoolExecutor) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
         run = pool.submit(self.given.run, feed)
         return self.expected.run(feed), run.result()
+
+
+def _like(values: NDArray[Any], origin: NDArray[Any]) -> NDArray[Any]:
+    """The values in the shape of the float ones, from which they may differ in axes of 1."""
+    return values.reshape(origin.shape) if values.size == origin.size else values
 
 
 def _scaled(

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.analysis.alignment import Layer
+from converter_lite import graph as g
+from converter_lite.analysis.alignment import Layer, Shape
 from converter_lite.analysis.channel_map import ChannelMap
 from converter_lite.analysis.taps import Tap
 from converter_lite.kernels.params import QuantParams
@@ -89,15 +91,25 @@ class Isolated:
             if entry is None or tap is None or entries[layer.tap.entry] > 1:
                 continue
             is_final = entry.name in outputs and not entry.uses()
-            self._cut(layer.tensor, entry, tap, is_final=is_final)
+            self._cut(layer, entry, tap, is_final=is_final)
             self.computed.append(layer.tensor)
+        graph.sort()
 
-    def _cut(self, tensor: str, entry: ir.Value, tap: ir.Value, *, is_final: bool) -> None:
+    def _cut(self, layer: Layer, entry: ir.Value, tap: ir.Value, *, is_final: bool) -> None:
         graph, unknown = self._model.graph, ir.TensorType(ir.DataType.FLOAT)
+        tensor, (shape, held_shape) = layer.tensor, layer.shapes
         result = entry if tap is entry else _repeated(graph, tap, entry)
         own = result.producer() if tap is not entry else None
         if not is_final:
-            cut(graph, entry, STAND_IN.format(tensor), [use for use in entry.uses() if use.node is not own])
+            uses = [use for use in entry.uses() if use.node is not own]
+            stand_in = cut(graph, entry, STAND_IN.format(tensor), uses)
+            if shape != held_shape:
+                stand_in.shape = ir.Shape(shape)
+                held = _reshaped(graph, stand_in, held_shape)
+                for node, position in uses:
+                    node.replace_input_with(position, held)
+        if shape != held_shape:
+            result = _reshaped(graph, result, shape)
         final = ir.node("Identity", [result], name=ALONE.format(tensor))
         final.outputs[0].name = ALONE.format(tensor)
         final.outputs[0].type = result.type or unknown
@@ -116,6 +128,17 @@ def _repeated(graph: ir.Graph, tap: ir.Value, entry: ir.Value) -> ir.Value:
     inputs = [entry, *quantize.inputs[1:]]
     node = ir.node("QuantizeLinear", inputs, attributes=dict(quantize.attributes), name=ALONE.format(quantize.name))
     node.outputs[0].name, node.outputs[0].type = ALONE.format(tap.name), tap.type
+    graph.append(node)
+    return node.outputs[0]
+
+
+def _reshaped(graph: ir.Graph, value: ir.Value, shape: Shape) -> ir.Value:
+    """A value in another shape; its last axis of more than one element takes the size that a sample has."""
+    last = max((axis for axis, size in enumerate(shape) if size != 1), default=None)
+    sizes = np.array([-1 if axis == last else size for axis, size in enumerate(shape)], np.int64)
+    name = g.unique_name(graph, f"{value.name}_reshaped")
+    node = ir.node("Reshape", [value, g.add_initializer(graph, f"{name}_shape", sizes)], name=name)
+    node.outputs[0].name, node.outputs[0].type = name, value.type
     graph.append(node)
     return node.outputs[0]
 

@@ -17,7 +17,7 @@ STAND_IN = "{}@float"
 """Name of the input that represents a tensor of the float graph."""
 
 
-def cut(graph: ir.Graph, value: ir.Value, name: str, readers: Iterable[tuple[ir.Node, int]]) -> None:
+def cut(graph: ir.Graph, value: ir.Value, name: str, readers: Iterable[tuple[ir.Node, int]]) -> ir.Value:
     """Let ``readers``, as ``(node, position)``, read a new input of the graph instead of ``value``.
 
     Args:
@@ -25,11 +25,15 @@ def cut(graph: ir.Graph, value: ir.Value, name: str, readers: Iterable[tuple[ir.
         value: What they read now.
         name: Of the input.
         readers: Uses of ``value``; the others stay.
+
+    Returns:
+        The input.
     """
     stand_in = ir.Value(name=name, shape=value.shape, type=value.type or ir.TensorType(ir.DataType.FLOAT))
     graph.inputs.append(stand_in)
     for node, position in tuple(readers):
         node.replace_input_with(position, stand_in)
+    return stand_in
 
 
 def parts(model: ir.Model, outputs: Iterable[str]) -> ir.Model:

@@ -109,6 +109,30 @@ def test_layers_around_branches_are_compared_and_cut_out(
         assert "1 layer compared" in passed(command(*line))
 
 
+SIGNAL = """g (float[1,8,64] x) => (float[1,5] y) {
+    c1 = Conv<pads = [1,1]>(x, w1, b1) r1 = Relu(c1) c2 = Conv<pads = [1,1]>(r1, w2, b2) r2 = Relu(c2)
+    pooled = GlobalAveragePool(r2) flat = Flatten(pooled) y = MatMul(flat, w3)
+}"""
+
+
+def test_layers_of_one_dimensional_convolutions_are_compared_and_cut_out(workshop: Workshop) -> None:
+    """MindSpore Lite computes them as pictures of one row, and keeps what is between them with the channels last."""
+    weights = {"w1": normal(16, 8, 3, seed=1) / 5, "w2": normal(16, 16, 3, seed=2) / 7, "w3": normal(16, 5, seed=3)}
+    onnx.save(build_proto(SIGNAL, **weights, b1=normal(16, seed=4), b2=normal(16, seed=5)), "signal.onnx")
+    write_bins(Path("bins"), 4, (1, 8, 64))
+    workshop.succeed("--saveType=MINDIR_LITE", config=FULL, model="signal.onnx")
+    line = ("compare", "signal.onnx", "out.ms", "--configFile=quant.cfg", "--json=c.json")
+    passed(command(*line, "--extract-worst=9", "--outputDir=worst"))
+    layers = json.loads(Path("c.json").read_text(encoding="utf-8"))["layers"]
+    assert [layer["tensor"] for layer in layers] == ["r1", "r2", "pooled", "flat", "y"]
+    assert min(layer[kind]["cosine"] for layer in layers for kind in ("accumulated", "local")) > 0.999
+    parts = [path for path in Path("worst").iterdir() if path.is_dir()]
+    assert len(parts) == len(layers)
+    for part in parts:
+        line = ("compare", f"{part}/float/model.onnx", f"{part}/quantized/model.onnx", f"--inputs={part}/float")
+        assert "1 layer compared" in passed(command(*line))
+
+
 def test_kernels_of_a_model_that_does_not_run_on_every_size_are_shown_with_sizes(workshop: Workshop) -> None:
     graph = "g (float[N,T] x) => (float[N,40] y) { y, rest = Split<axis=1>(x, parts) }"
     onnx.save(build_proto(graph, opset=17, parts=np.array([40, 24])), "open.onnx")
