@@ -83,7 +83,7 @@ def quant_aware(
     """A quantized network as a module of PyTorch, for a training loop of your own; :func:`convert` takes it back.
 
     Args:
-        model: An ONNX file, or a request for a model of another framework (with its configuration).
+        model: An ONNX file, or a request for a model of another framework (with its configuration), to one format.
         config: INI file, or its sections as dictionaries; ``quant_type`` decides which grids are trained.
         save_type: Output format: grids are those of its runtimes.
         calibration_data: Samples from Python instead of ``calibrate_path``.
@@ -110,6 +110,12 @@ def quant_aware(
             config=settings,
             save_type=(save_type,),
             calibration_data=calibration_data,
+        )
+    if len(model.save_type) > 1:
+        raise UsageError(
+            f"the request names {' and '.join(model.save_type)}; a module is trained for the grids of one format",
+            where="save_type",
+            hint="name one format, and make a module for each",
         )
     quantized = quantized_network(model, log or Log(), check=check_operators)
     if not quantized.plan.quantized_nodes:

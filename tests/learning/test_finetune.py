@@ -137,6 +137,13 @@ def test_what_quantizes_nothing_is_refused(folder: Path) -> None:
         converter_lite.quant_aware(folder / "model.onnx")
 
 
+def test_a_module_has_the_grids_of_one_format(folder: Path) -> None:
+    """The default of a request names two formats, of which the second was refused once the module was trained."""
+    request = converter_lite.ConvertRequest(folder / "model.onnx", folder / "out", config_file=folder / "model.cfg")
+    with pytest.raises(UsageError, match="MINDIR_LITE and ONNX; a module is trained for the grids of one format"):
+        converter_lite.quant_aware(request)
+
+
 def arguments(folder: Path, **flags: str) -> list[str]:
     usual = {
         "modelFile": folder / "model.onnx",
