@@ -26,7 +26,7 @@ def fuse_gemm(model: ir.Model) -> int:
         x (M, K) ─ MatMul(W (K, N)) ─ Add(b (N,) | (1, N)) ─ y      becomes      x ─ Gemm(W, b) ─ y
 
     Refused: activations of another or unknown rank, a weight that is not constant, another reader of the product, a bias that
-    differs between rows or is a single number.
+    differs between rows or is a single number, whole numbers (onnxruntime multiplies them in MatMul only).
     """
     return sum(_fuse(node) for node in list(model.graph) if is_op(node, "Add"))
 
@@ -121,7 +121,7 @@ def _fuse(add: ir.Node) -> bool:
     if source is None or source.shape is None or len(source.shape) != 2 or not is_constant(weight):
         return False
     columns, offsets = constant(weight), constant(bias)
-    if columns is None or offsets is None or columns.ndim != 2:
+    if columns is None or offsets is None or columns.ndim != 2 or np.issubdtype(columns.dtype, np.integer):
         return False
     if offsets.shape not in {(columns.shape[1],), (1, columns.shape[1])}:
         return False

@@ -95,3 +95,10 @@ def test_a_bias_of_one_number_becomes_one_per_column(shape: tuple[int, ...], tra
 )
 def test_computed_operands_and_plain_products_stay(graph: str) -> None:
     assert_refuses(fold_gemm_factors, build(graph, w=normal(3, 4), b=normal(4), column=normal(4, 1)))
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_products_of_whole_numbers_stay(kind: str) -> None:
+    """onnxruntime has no Gemm of them."""
+    graph = f"g ({kind}[2,3] x) => ({kind}[2,4] y) {{ m = MatMul(x, w) y = Add(m, b) }}"
+    assert_refuses(fuse_gemm, build(graph, w=np.arange(12).reshape(3, 4).astype(kind), b=np.ones(4, kind)))
