@@ -153,6 +153,26 @@ def extracted(graph: ir.Graph, inputs: Sequence[ir.Value], outputs: Sequence[ir.
     return part
 
 
+def separate_names(graph: ir.Graph) -> None:
+    """Rename values of inner graphs that are called like one of the main graph, which the standard forbids.
+
+    Branches may share names, until what one of them computes moves into the main graph.
+    """
+    inner = [value for node in all_nodes(graph) for body in subgraphs(node) for value in values_of(body)]
+    outer = {value.name for value in values_of(graph)} if inner else set()
+    taken = {value.name or "" for value in (*inner, *values_of(graph))} if inner else set()
+    for value in inner:
+        if value.name and value.name in outer:
+            value.name = unique_among(value.name, taken)
+
+
+def values_of(graph: ir.Graph) -> Iterator[ir.Value]:
+    """What a graph itself names, without its inner graphs: inputs, constants and results."""
+    yield from dict.fromkeys((*graph.inputs, *graph.initializers.values()))
+    for node in graph:
+        yield from node.outputs
+
+
 def absorb_names(kept: ir.Node, removed: Iterable[ir.Node]) -> None:
     """Record that ``kept`` does the work of ``removed``, so that their names still find a node."""
     aliases = kept.meta.setdefault(ALIASES, {kept.name})
@@ -297,8 +317,7 @@ class Names:
     """
 
     def __init__(self, graph: ir.Graph) -> None:
-        produced = (value for node in graph for value in node.outputs)
-        self._taken = {value.name or "" for value in (*graph.inputs, *produced)} | set(graph.initializers)
+        self._taken = {value.name or "" for value in values_of(graph)}
 
     def unique(self, name: str) -> str:
         """See :func:`unique_among`."""

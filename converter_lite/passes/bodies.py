@@ -28,7 +28,10 @@ def hoist_constants(model: ir.Model) -> int:
     if not outer:
         return 0
     hoisting = _Hoisting(model.graph)
-    return sum(hoisting.run(inner, node) for node in outer for inner in g.subgraphs(node))
+    count = sum(hoisting.run(inner, node) for node in outer for inner in g.subgraphs(node))
+    if count:
+        g.separate_names(model.graph)
+    return count
 
 
 def capture_constants(model: ir.Model) -> int:
@@ -70,6 +73,8 @@ def _capture(node: ir.Node) -> bool:
 
 def _is_passed_on(body: ir.Graph, place: int) -> bool:
     result, given = body.outputs[place - 1], body.inputs[place]
+    if any(output is given for number, output in enumerate(body.outputs) if number != place - 1):
+        return False
     maker = result.producer()
     return result is given or (is_op(maker, "Identity") and maker is not None and maker.inputs[0] is given)
 

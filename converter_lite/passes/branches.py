@@ -46,6 +46,7 @@ def lift_branch(graph: ir.Graph, node: ir.Node, branch: ir.Graph) -> list[ir.Val
         for value in inner.outputs:
             value.name = names.unique(value.name or "branch")
     graph.insert_before(node, nodes)
+    g.separate_names(graph)
     return results
 
 

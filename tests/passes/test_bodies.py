@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import onnx_ir as ir
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from converter_lite.passes.bodies import capture_constants, hoist_constants
@@ -156,3 +157,25 @@ def test_what_a_turn_changes_is_carried_on() -> None:
 def test_only_products_read_a_weight_of_a_loop() -> None:
     optimized = optimize(carried("Identity(k)")).model
     assert {user.op_type for user, _ in optimized.graph.initializers["w"].uses()} == {"MatMul"}
+
+
+@pytest.mark.parametrize(("result", "passes"), [("m", "m = Identity(k)"), ("k", "")])
+def test_a_constant_that_a_turn_gives_as_a_row_too_is_carried_on(result: str, passes: str) -> None:
+    text = f"""g (float[2,5] x) => (float[2,5] y, float[4,5,5] all) {{ y, v, all = Loop(turns, yes, x, w) <
+        body = b (int64 i, bool c, float[2,5] s, float[5,5] k) => (bool c, float[2,5] n, float[5,5] {result}, float[5,5] k) {{
+            n = MatMul(s, k) {passes} }}
+    > }}"""
+    model = build(text, turns=np.array(4, np.int64), yes=np.array(True), w=normal(5, 5) / 3)
+    assert_refuses(capture_constants, model)
+    optimize(model)
+
+
+def test_what_moves_into_the_main_graph_has_a_name_of_its_own() -> None:
+    """One branch has a constant that is called like what the other one computes."""
+    text = """g (bool c, float[2,4] x) => (float[2,4] y) { y = If(c) <
+        then_branch = t () => (float[2,4] a) <float[4] w = {1, 2, 3, 4}> { a = Add(x, w) },
+        else_branch = e () => (float[2,4] b) { w = Neg(x) b = Exp(w) }
+    > }"""
+    model = build(text)
+    assert_applies(hoist_constants, model, 1, *[{"c": np.array(c), "x": normal(2, 4)} for c in (True, False)])
+    onnx.checker.check_model(ir.to_proto(model), full_check=True)

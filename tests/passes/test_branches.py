@@ -1,4 +1,6 @@
 import numpy as np
+import onnx
+import onnx_ir as ir
 import pytest
 
 from converter_lite.passes.branches import inline_branches
@@ -60,3 +62,11 @@ def test_what_only_the_other_branch_needed_goes() -> None:
 def test_a_condition_that_is_computed_stays() -> None:
     text = f"g (float[2,4] x, bool yes) => (float[2,4] y) {{ y = If(yes) {BRANCHES} }}"
     assert_refuses(inline_branches, build(text, w=normal(4)))
+
+
+def test_what_moves_into_the_main_graph_has_a_name_of_its_own() -> None:
+    """Branches of one node are called like those of another one, which stays."""
+    text = f"g (bool c, float[2,4] x) => (float[2,4] y) {{ i = If(yes) {BRANCHES} j = If(c) {BRANCHES} y = Sub(i, j) }}"
+    model = build(text, yes=np.array(True), w=normal(4))
+    assert_applies(inline_branches, model, 1, *[{"c": np.array(c), "x": normal(2, 4)} for c in (True, False)])
+    onnx.checker.check_model(ir.to_proto(model), full_check=True)

@@ -65,6 +65,7 @@ def _spell_out(model: ir.Model, node: ir.Node, engine: Engine) -> bool:
         take_over(made.outputs[0], output)
     graph.remove(node, safe=True)
     forget(node)
+    g.separate_names(graph)
     return True
 
 
