@@ -65,7 +65,7 @@ def turn_weights(model: ir.Model) -> None:
     for node in model.graph:
         weight = weight_of(node) if node.op_type == "Gemm" and g.int_attribute(node, "transB", 0) else None
         array = g.constant(weight)
-        if weight is not None and array is not None and len(weight.uses()) == 1:
+        if weight is not None and array is not None and g.single_consumer(weight) is not None:
             weight.const_value = ir.Tensor(np.ascontiguousarray(array.T), name=weight.name)
             weight.shape = ir.Shape(array.shape[::-1])
             del node.attributes["transB"]

@@ -169,7 +169,7 @@ class _Finder:
         weight, x = weight_of(node), node.inputs[0]
         shape = g.static_shape(weight)
         rank = len(x.shape) if x is not None and x.shape is not None else 0
-        if weight is None or shape is None or len(weight.uses()) != 1 or weight.is_graph_output() or rank == 0:
+        if weight is None or shape is None or g.single_consumer(weight) is None or rank == 0:
             return None
         bias = g.input_at(node, 2)
         if bias is not None and not (_is_own(bias) and g.static_shape(bias) is not None):
@@ -257,8 +257,8 @@ class _Finder:
 
 
 def _is_own(constant: ir.Value) -> bool:
-    """Whether a value is a constant that one node reads."""
-    return g.is_constant(constant) and len(constant.uses()) == 1 and not constant.is_graph_output()
+    """Whether a value is a constant that one node reads, and no output."""
+    return g.is_constant(constant) and g.single_consumer(constant) is not None
 
 
 def _channels(value: ir.Value | None, axis: int) -> int | None:

@@ -16,7 +16,7 @@ BIAS_OPERATORS = frozenset({"Conv", "ConvTranspose", "Gemm"})
 
 
 def ensure_biases(model: ir.Model, *, operators: frozenset[str]) -> None:
-    """Give every node of these operators with a constant weight a bias initializer that no other node reads."""
+    """Give every node of these operators with a constant weight a bias that no other node reads and no output is."""
     graph, names = model.graph, g.Names(model.graph)
     for node in graph:
         weight = weight_of(node)
@@ -30,7 +30,7 @@ def ensure_biases(model: ir.Model, *, operators: frozenset[str]) -> None:
             node.resize_inputs(3)
             zeros = np.zeros(channels, np.float32)
             node.replace_input_with(2, g.add_initializer(graph, f"{node.name}_bias", zeros, names=names))
-        elif g.is_constant(bias) and len(bias.uses()) > 1:
+        elif g.is_constant(bias) and g.single_consumer(bias) is None:
             array = g.constant(bias)
             assert array is not None
             node.replace_input_with(2, g.add_initializer(graph, f"{node.name}_bias", array, names=names))

@@ -196,10 +196,10 @@ def find_pairs(model: ir.Model) -> list[Pair]:
     pairs = []
     for node in model.graph:
         weight = weight_of(node)
-        if node.op_type not in ("Conv", "ConvTranspose", "Gemm") or weight is None or len(weight.uses()) != 1:
+        if node.op_type not in ("Conv", "ConvTranspose", "Gemm") or weight is None or g.single_consumer(weight) is None:
             continue
         bias = bias_of(node)
-        if bias is not None and (not has_channel_bias(node) or len(bias.uses()) != 1):
+        if bias is not None and (not has_channel_bias(node) or g.single_consumer(bias) is None):
             continue
         if node.op_type == "ConvTranspose" and g.int_attribute(node, "group", 1) != 1:
             continue
@@ -235,7 +235,7 @@ def _follow(node: ir.Node) -> Pair | None:
 
 def _takes_factor(node: ir.Node, position: int) -> bool:
     weight = weight_of(node)
-    if position != 0 or weight is None or len(weight.uses()) != 1:
+    if position != 0 or weight is None or g.single_consumer(weight) is None:
         return False
     if node.op_type == "Gemm":
         return not g.int_attribute(node, "transA", 0)

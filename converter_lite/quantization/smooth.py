@@ -239,7 +239,7 @@ def _find_readers(model: ir.Model, plan: QuantPlan, mode: NodeMode) -> dict[ir.V
         if node.op_type not in SMOOTHED[mode] or plan.mode(node) is not mode or weight is None or value is None:
             continue
         transposed = node.op_type == "Gemm" and g.int_attribute(node, "transA", 0)
-        if len(weight.uses()) == 1 and _is_matrix(weight) and not transposed:
+        if g.single_consumer(weight) is not None and _is_matrix(weight) and not transposed:
             readers.setdefault(value, []).append(node)
     return readers
 

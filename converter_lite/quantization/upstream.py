@@ -38,7 +38,7 @@ class _Division:
         array = g.constant(value)
         assert value is not None and array is not None
         quotient = np.ascontiguousarray(array.astype(np.float32, copy=False) / self.factors)
-        if len(value.uses()) == 1:
+        if g.single_consumer(value) is not None:
             value.const_value, value.shape = ir.Tensor(quotient, name=value.name), ir.Shape(quotient.shape)
         else:
             made = g.add_initializer(graph, f"{value.name}_divided", quotient, names=names)
@@ -103,7 +103,7 @@ def _weight_division(node: ir.Node, factors: Factors) -> list[_Division]:
     if not is_op(node, "MatMul") or not g.is_constant(node.inputs[1]) or factors.size != factors.shape[-1]:
         return []
     weight = node.inputs[1]
-    is_own = weight is not None and len(weight.uses()) == 1 and len(g.static_shape(weight) or ()) == 2
+    is_own = weight is not None and g.single_consumer(weight) is not None and len(g.static_shape(weight) or ()) == 2
     return [_Division(node, 1, factors.reshape(-1))] if is_own else []
 
 

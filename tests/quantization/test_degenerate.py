@@ -370,3 +370,16 @@ def test_nodes_inside_loops_stay_float(target: str) -> None:
         "Tanh",
     }
     assert quantized.plan.nodes["Gemm_0"].mode is NodeMode.INTEGER
+
+
+@pytest.mark.parametrize("target", ["CPU", "NVGPU", "ARM"])
+def test_constants_that_are_outputs_keep_their_numbers(target: str) -> None:
+    """Equalization, smoothing and bias correction change weights and biases of layers, but not what the user gets of them."""
+    constants = {"w": normal(4, 3, 3, 3), "b": normal(4), "v": normal(4, 4, 3, 3) * 3, "c": normal(4, seed=3)}
+    text = TWO_CONVS.replace("y = Conv(a,", "r = Relu(a) y = Conv(r,")
+    outputs = ", ".join(f"float[{','.join(map(str, array.shape))}] {name}" for name, array in constants.items())
+    model = build(text.replace("] y)", f"] y, {outputs})"), **constants)
+    feed = random_feed(model)
+    given = run(assert_close(model, target), feed)
+    for name, array in constants.items():
+        assert np.array_equal(given[name], array), name
