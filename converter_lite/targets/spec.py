@@ -120,7 +120,7 @@ class TargetSpec:
 
 def _reads_input(node: ir.Node) -> bool:
     """Whether a node reads an input of the network, or values of one that were only moved."""
-    value = node.inputs[0]
+    value = g.input_at(node, 0)
     while value is not None and (producer := value.producer()) is not None:
         entry = operator(producer)
         if entry is None or entry.role is not Role.SAME:

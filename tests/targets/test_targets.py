@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+import onnx_ir as ir
 import pytest
 
 from converter_lite.config.names import TargetDevice
@@ -61,3 +64,10 @@ def test_an_unknown_device_is_refused_with_the_nearest_name() -> None:
         target_spec("NVGP")
     with pytest.raises(TargetError, match="known: CPU, NVGPU"):
         target_spec("QUANTUM")
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_node_without_inputs_stays_float(name: str) -> None:
+    """Random numbers, or a constant that is an output of the network."""
+    spec = replace(TARGETS[name], between=TARGETS[name].activation)
+    assert spec.capability(ir.node("RandomUniform", [], attributes={"shape": [4]})).integer
