@@ -13,6 +13,13 @@ BLOCK = 65_536
 """Elements converted to float64 at a time: they stay in the processor's cache (measured: 20x faster than whole arrays)."""
 
 
+def as_numbers(expected: NDArray[Any], given: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Two arrays of one shape in float64. Expected texts are 1, and given ones 1 where they are equal, else 0."""
+    if expected.dtype.kind in "OSU":
+        return np.ones(expected.shape), (given == expected).astype(np.float64)
+    return expected.astype(np.float64), given.astype(np.float64)
+
+
 def are_both_below(a: NDArray[Any], b: NDArray[Any], limit: float) -> bool:
     """Whether no value of either array is as large as ``limit``; false where that is 0."""
     return limit > 0.0 and all(max(x.max(initial=0.0), -x.min(initial=0.0)) < limit for x in (a, b))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import QualityError
 from converter_lite.execution.ordered import map_ordered
-from converter_lite.kernels.similarity import ErrorSums
+from converter_lite.kernels.similarity import ErrorSums, as_numbers
 from converter_lite.reports.accuracy import OutputAccuracy
 from converter_lite.runtime.blocks import BlockSession, run_each
 from converter_lite.runtime.engine import Feed, Session
@@ -37,7 +37,7 @@ def compare(
     thresholds: Mapping[str, float] = _NO_THRESHOLDS,
     threads: int = 1,
 ) -> tuple[OutputAccuracy, ...]:
-    """Accuracy per output over all samples, where the float model's values are finite.
+    """Accuracy per output over all samples, where the float model's values are finite; texts are right or wrong.
 
     Outputs of a few samples are in memory at a time, or of all of them for models that run in blocks.
 
@@ -96,7 +96,7 @@ def _add(total: ErrorSums, expected: NDArray[Any], given: NDArray[Any], name: st
             f"the written model gives shape {list(given.shape)} instead of {list(expected.shape)}",
             where=f"output {name}",
         )
-    x, y = expected.astype(np.float64), given.astype(np.float64)
+    x, y = as_numbers(expected, given)
     finite = np.isfinite(x)
     if not np.all(np.isfinite(y[finite])):
         raise QualityError("the written model gives NaN or infinite values", where=f"output {name}")

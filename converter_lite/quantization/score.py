@@ -12,7 +12,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.execution.ordered import map_ordered
-from converter_lite.kernels.similarity import are_both_below, cosine_similarity
+from converter_lite.kernels.similarity import are_both_below, as_numbers, cosine_similarity
 from converter_lite.kernels.tails import exceeded_by
 from converter_lite.quantization.detections import detection_thresholds
 from converter_lite.runtime.context import RunContext
@@ -126,9 +126,11 @@ class _Compared:
 
 def _score(expected: NDArray[Any], given: NDArray[Any], nothing: float) -> _Compared:
     """Where the float values are finite; values below ``nothing`` find nothing."""
-    x, y = expected.astype(np.float64).reshape(-1), given.astype(np.float64).reshape(-1)
+    if expected.size != given.size:
+        return _Compared(-1.0, math.inf, math.inf)
+    x, y = as_numbers(expected.reshape(-1), given.reshape(-1))
     finite = np.isfinite(x)
-    if x.shape != y.shape or not np.all(np.isfinite(y[finite])):
+    if not np.all(np.isfinite(y[finite])):
         return _Compared(-1.0, math.inf, math.inf)
     x, y = x[finite], y[finite]
     difference = x - y

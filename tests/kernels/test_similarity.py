@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from converter_lite.kernels import similarity
-from converter_lite.kernels.similarity import cosine_similarity
+from converter_lite.kernels.similarity import as_numbers, cosine_similarity
 
 
 def test_orthogonal_arrays_have_no_similarity_and_scaled_ones_have_all_of_it() -> None:
@@ -36,3 +36,8 @@ def test_the_sum_over_blocks_is_the_sum_over_everything(monkeypatch: pytest.Monk
     assert cosine_similarity(a, b) == pytest.approx(whole, rel=1e-14)
     x, y = a.astype(np.float64).ravel(), b.astype(np.float64).ravel()
     assert whole == pytest.approx(float(x @ y / np.sqrt((x @ x) * (y @ y))), rel=1e-14)
+
+
+def test_texts_are_right_or_wrong() -> None:
+    given, expected = (np.array(words.split(), object).reshape(2, 1) for words in ("cat dog", "cat cow"))
+    assert [array.tolist() for array in as_numbers(expected, given)] == [[[1.0], [1.0]], [[1.0], [0.0]]]

@@ -20,7 +20,7 @@ from converter_lite.runtime.engine import DEFAULT_ENGINE, Feed, Session
 from converter_lite.system.files import destination, refuse_overwrite, transaction
 from tests.cli.conftest import workshop as workshop
 from tests.cli.workshop import FULL, WEIGHT, Config, Workshop, changed, model_proto
-from tests.support import build, normal
+from tests.support import build, build_proto, normal
 
 
 class _Spoilt:
@@ -348,3 +348,15 @@ def test_fourier_transforms_are_spelled_out_where_something_is_quantized_and_lit
     run(request(**options), Log())
     found = {node.op_type for node in onnx.load("out.onnx").graph.node}
     assert ("STFT" not in found) == is_spelled_out
+
+
+@pytest.mark.parametrize("target_cosine", [{}, {"target_cosine": "0.9"}])
+def test_the_name_of_a_class_is_an_output(tmp_path: Path, target_cosine: dict[str, str]) -> None:
+    graph = "g (float[2,8] x) => (float[2,4] y, string[2] name) { y = MatMul(x, w) i = ArgMax<axis=1, keepdims=0>(y) "
+    names = np.array([b"cat", b"dog", b"cow", b"hen"], object)
+    proto = build_proto(graph + "name = Gather(names, i) }", w=normal(8, 4), names=names)
+    onnx.save(proto, tmp_path / "model.onnx")
+    config = {"common_quant_param": {"quant_type": "WEIGHT_QUANT", "bit_num": "4", **target_cosine}}
+    result = run(request(config, model_file=tmp_path / "model.onnx", output_file=tmp_path / "out"), Log())
+    assert [output.name for output in result.artefacts[0].accuracy] == ["y", "name"]
+    assert result.artefacts[0].accuracy[1].max_value == 1
