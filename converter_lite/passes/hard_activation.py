@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from converter_lite.graph import attribute, clamp_bounds, constant, opset, single_consumer
+from converter_lite.graph import attribute, clamp_bounds, opset, single_consumer
 from converter_lite.passes.rewrite import constant_operand, is_number, is_op, replace, scalar_operand
 
 HARD_SWISH_SINCE = 14
@@ -20,7 +20,7 @@ def fuse_hard_sigmoid(model: ir.Model) -> int:
 
         x ─ Add(3) ─ Clip(0, 6) ─ Div(6) | Mul(1/6) ─ y      becomes      x ─ HardSigmoid(1/6, 1/2) ─ y
 
-    Refused: other constants, another reader of a value between.
+    Refused: other constants, another reader of a value between, whole numbers.
     """
     fused = 0
     for node in list(model.graph):
@@ -117,9 +117,11 @@ def _ramp(value: ir.Value | None, reader: ir.Node) -> Match | None:
 
 def _sixth_of(node: ir.Node) -> ir.Value | None:
     operands = constant_operand(node) if is_op(node, "Div", "Mul") else None
-    if operands is None or constant(operands[1]) is None:
+    if operands is None:
         return None
     source, number, constant_first = operands
+    if number.dtype is None or number.dtype.is_integer():
+        return None
     if is_op(node, "Div"):
         return source if not constant_first and is_number(number, 6.0) else None
     return source if is_number(number, 1 / 6) else None

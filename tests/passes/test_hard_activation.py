@@ -1,4 +1,7 @@
+from collections.abc import Callable
+
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from converter_lite.passes.hard_activation import fuse_hard_sigmoid, fuse_hard_swish
@@ -64,3 +67,11 @@ def test_look_alikes_of_hard_sigmoid_stay(body: str) -> None:
 
 def test_older_operator_sets_have_no_hard_swish() -> None:
     assert_refuses(fuse_hard_swish, _model(f"{RAMP} d = Div(c, six) y = Mul(r, d)", opset=13))
+
+
+@pytest.mark.parametrize("rule", [fuse_hard_sigmoid, fuse_hard_swish])
+def test_quotients_of_whole_numbers_are_no_activation(rule: Callable[[ir.Model], int]) -> None:
+    body = f"{RAMP} m = Mul(r, c) y = Div(m, six)" if rule is fuse_hard_swish else f"{RAMP} y = Div(c, six)"
+    constants = {name: np.int32(number) for name, number in CONSTANTS.items()}
+    model = build(f"g (int32[N,8] x) => (int32[N,8] y) {{ r = Neg(x) {body} }}", opset=14, **constants)
+    assert_refuses(rule, model)

@@ -85,6 +85,13 @@ def test_a_file_in_which_nothing_depends_on_an_input_is_refused() -> None:
         lower(floating(from_nodes(nodes, {"x": (2, 3)}, constants, ["y", "z"])))
 
 
+def test_a_text_is_refused() -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Identity", ["a"], ["z"])]
+    model = from_nodes(nodes, {"x": (2, 3)}, {"a": np.array([b"cat"], object)}, ["y", "z"])
+    with pytest.raises(TargetError, match="z \\(output\\): the constant a has the type"):
+        lower(floating(model))
+
+
 def test_equal_constants_are_stored_once() -> None:
     half = np.full((2, 3), 0.5, np.float32)
     nodes = [helper.make_node("Mul", ["x", "a"], ["m"]), helper.make_node("Add", ["m", "b"], ["y"])]

@@ -140,6 +140,8 @@ class Lowering:
     def add_constant(self, array: NDArray[Any], name: str) -> int:
         """Add a constant; 64-bit numbers become 32-bit ones, and integers outside of that range are clipped to it."""
         given, array = np.asarray(array), narrow(np.asarray(array))
+        if array.dtype not in FROM_NUMPY:
+            raise Unsupported(f"the constant {name} has the type {array.dtype.name}")
         if given.dtype.kind in "iu" and not np.array_equal(given, array):
             self.notes.append(f"{name}: integers beyond 32 bits are clipped, the runtimes have no wider ones")
         return self.tensor(MsTensor(name, FROM_NUMPY[array.dtype], array.shape, np.ascontiguousarray(array)))
