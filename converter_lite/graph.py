@@ -309,6 +309,13 @@ def lazy_tensor(
     return ir.LazyTensor(lambda: ir.Tensor(make(), dtype=dtype), dtype, ir.Shape(shape), cache=kept, name=name)
 
 
+def replace_output(graph: ir.Graph, old: ir.Value, new: ir.Value) -> None:
+    """Give a value instead of another one, wherever that is an output of the graph: a tensor may be several outputs."""
+    for place, output in enumerate(graph.outputs):
+        if output is old:
+            graph.outputs[place] = new
+
+
 class Names:
     """Names of the values of a graph, for code that adds many: :func:`unique_name` walks the graph for each.
 

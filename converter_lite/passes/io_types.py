@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.errors import TargetError
+from converter_lite.passes.rewrite import replace
 from converter_lite.runtime.engine import Feed, Session
 
 TYPES = {
@@ -29,6 +30,9 @@ TYPES = {
     "INT64": ir.DataType.INT64,
 }
 """Values of ``--inputDataType`` and ``--outputDataType`` besides DEFAULT."""
+
+Grid = tuple[NDArray[np.generic], NDArray[np.generic]]
+"""Scale and zero point."""
 
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _QUANTIZED = (ir.DataType.INT8, ir.DataType.UINT8)
@@ -56,8 +60,8 @@ def change_io_types(model: ir.Model, wanted: IoTypes) -> None:
         for value in list(model.graph.inputs):
             _change_input(model.graph, value, TYPES[wanted.inputs])
     if wanted.outputs != "DEFAULT":
-        for index, value in enumerate(list(model.graph.outputs)):
-            _change_output(model.graph, index, value, TYPES[wanted.outputs])
+        for value in dict.fromkeys(model.graph.outputs):
+            _change_output(model.graph, value, TYPES[wanted.outputs])
 
 
 def feed_for(model: ir.Model, original: Feed) -> dict[str, NDArray[np.generic]]:
@@ -99,18 +103,26 @@ def _change_input(graph: ir.Graph, value: ir.Value, wanted: ir.DataType) -> None
         if value.dtype != wanted and value.dtype in _FLOATS:
             _refuse("input", value, wanted)
         return
+    if value.is_graph_output():
+        raise TargetError(
+            f"the input cannot have type {wanted.name}: it is an output, too",
+            where=f"input {value.name}",
+            hint="leave --inputDataType at DEFAULT",
+        )
     readers = [node for node, _ in value.uses()]
     if wanted in _QUANTIZED:
         quantize = readers[0] if len(readers) == 1 and readers[0].op_type == "QuantizeLinear" else None
-        zero_point = g.constant(quantize.inputs[2]) if quantize is not None and len(quantize.inputs) > 2 else None
-        found = None if zero_point is None else ir.DataType.from_numpy(zero_point.dtype)
-        if quantize is None or zero_point is None or found != wanted:
+        grid = _grid(quantize, None if quantize is None else quantize.outputs[0])
+        found = None if grid is None else ir.DataType.from_numpy(grid[1].dtype)
+        if quantize is None or grid is None or found != wanted:
             _refuse("input", value, wanted, found)
             return
-        scale = g.constant(quantize.inputs[1])
-        quantize.outputs[0].replace_all_uses_with(value)
-        graph.remove(quantize, safe=True)
-        value.meta["grid"] = (scale, zero_point)
+        if quantize.outputs[0].is_graph_output():
+            replace([quantize], ir.node("Identity", [value]))
+        else:
+            quantize.outputs[0].replace_all_uses_with(value)
+            graph.remove(quantize, safe=True)
+        value.meta["grid"] = grid
     else:
         cast = ir.node("Cast", [value], attributes={"to": (value.dtype or wanted).value}, name=f"{value.name}_cast")
         cast.outputs[0].name, cast.outputs[0].dtype, cast.outputs[0].shape = (
@@ -126,7 +138,7 @@ def _change_input(graph: ir.Graph, value: ir.Value, wanted: ir.DataType) -> None
     value.type = ir.TensorType(wanted)
 
 
-def _change_output(graph: ir.Graph, index: int, value: ir.Value, wanted: ir.DataType) -> None:
+def _change_output(graph: ir.Graph, value: ir.Value, wanted: ir.DataType) -> None:
     if value.dtype in (wanted, None) or not _is_sensible(value.dtype, wanted):
         if value.dtype != wanted and value.dtype in _FLOATS:
             _refuse("output", value, wanted)
@@ -134,13 +146,19 @@ def _change_output(graph: ir.Graph, index: int, value: ir.Value, wanted: ir.Data
     name, producer = value.name, value.producer()
     if wanted in _QUANTIZED:
         source = producer.inputs[0] if producer is not None and producer.op_type == "DequantizeLinear" else None
-        if producer is None or source is None or source.dtype != wanted:
-            _refuse("output", value, wanted, None if source is None else source.dtype)
+        grid = _grid(producer, source)
+        if producer is None or source is None or grid is None or source.dtype != wanted:
+            _refuse("output", value, wanted, None if source is None or grid is None else source.dtype)
             return
-        source.meta["grid"] = (g.constant(producer.inputs[1]), g.constant(producer.inputs[2]))
+        if source.producer() is None or source.is_graph_output():  # it has a name of its own
+            copy = ir.node("Identity", [source], name=f"{name}_copy")
+            copy.outputs[0].dtype = source.dtype
+            graph.append(copy)
+            source = copy.outputs[0]
+        source.meta["grid"] = grid
         value.name = f"{name}_dequantized"
         source.name, source.shape = name, value.shape
-        graph.outputs[index] = source
+        g.replace_output(graph, value, source)
         if not value.uses():
             graph.remove(producer, safe=True)
         return
@@ -148,7 +166,17 @@ def _change_output(graph: ir.Graph, index: int, value: ir.Value, wanted: ir.Data
     cast = ir.node("Cast", [value], attributes={"to": wanted.value}, name=f"{name}_cast")
     cast.outputs[0].name, cast.outputs[0].dtype, cast.outputs[0].shape = name, wanted, value.shape
     graph.append(cast)
-    graph.outputs[index] = cast.outputs[0]
+    g.replace_output(graph, value, cast.outputs[0])
+
+
+def _grid(node: ir.Node | None, integers: ir.Value | None) -> Grid | None:
+    """Constant scale and zero point of a node that quantizes or dequantizes a whole tensor; a zero point left out is 0."""
+    if node is None or integers is None:
+        return None
+    scale, given = g.constant(node.inputs[1]), g.input_at(node, 2)
+    none = np.zeros((), (integers.dtype or ir.DataType.UINT8).numpy())
+    zero_point = none if given is None else g.constant(given)
+    return None if scale is None or scale.size != 1 or zero_point is None else (scale, zero_point)
 
 
 def _is_sensible(have: ir.DataType | None, wanted: ir.DataType) -> bool:

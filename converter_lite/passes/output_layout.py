@@ -18,7 +18,7 @@ def change_output_layout(model: ir.Model, wanted: str) -> list[str]:
     """
     graph, names = model.graph, g.Names(model.graph)
     changed = []
-    for index, value in enumerate(list(graph.outputs)):
+    for value in dict.fromkeys(graph.outputs):
         if value.shape is None or len(value.shape) != 4 or value.producer() is None:
             continue
         name, order = str(value.name), PERMUTATIONS[wanted]
@@ -28,6 +28,6 @@ def change_output_layout(model: ir.Model, wanted: str) -> list[str]:
         result.name, result.type = name, value.type
         result.shape = ir.Shape([value.shape[axis] for axis in order])
         graph.append(transpose)
-        graph.outputs[index] = result
+        g.replace_output(graph, value, result)
         changed.append(name)
     return changed

@@ -109,9 +109,7 @@ def _narrow_output(graph: ir.Graph, value: ir.Value, kind: ir.DataType) -> None:
     value.name = f"{name}_float32"
     cast = _cast(value, kind, name)
     graph.append(cast)
-    for place, output in enumerate(graph.outputs):
-        if output is value:
-            graph.outputs[place] = cast.outputs[0]
+    g.replace_output(graph, value, cast.outputs[0])
 
 
 def _cast(value: ir.Value, kind: ir.DataType, name: str) -> ir.Node:

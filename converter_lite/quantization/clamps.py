@@ -55,22 +55,23 @@ def computed_in_float(quantized: QuantizedModel) -> ir.Model:
     """The graph of a quantized model without its integers; what their saturation clamped at zero, Clips clamp."""
     graph = quantized.model.graph
     plan = replace(quantized.plan, nodes={}, activations=dict(quantized.plan.activations))
-    for index, value in enumerate(graph.outputs):
+    for value in dict.fromkeys(graph.outputs):
         if value.name in plan.activations and value.producer() is not None:
-            _stand_before(graph, index, value)
-            plan.activations[str(value.name)] = plan.activations.pop(str(graph.outputs[index].name))
+            params = plan.activations.pop(value.name)
+            _stand_before(graph, value)
+            plan.activations[value.name] = params
     add_clamps(replace(quantized, plan=plan))
     return quantized.model
 
 
-def _stand_before(graph: ir.Graph, index: int, value: ir.Value) -> None:
+def _stand_before(graph: ir.Graph, value: ir.Value) -> None:
     """Let an Identity give the output, so that a Clip can be put behind what computes it."""
     identity = ir.node("Identity", [value], name=f"{value.name}_identity")
     output = identity.outputs[0]
     output.name, output.shape, output.type = value.name, value.shape, value.type
     value.name = f"{value.name}_computed"
     graph.append(identity)
-    graph.outputs[index] = output
+    g.replace_output(graph, value, output)
 
 
 def _begins_at_zero(params: QuantParams) -> bool:

@@ -135,9 +135,7 @@ def _insert(graph: ir.Graph, value: ir.Value, readers: list[tuple[ir.Node, int]]
         graph.insert_after(producer, nodes)
     if value.is_graph_output() and len(list(value.uses())) == 1:
         value.name, result.name = result.name, value.name
-        for number, output in enumerate(graph.outputs):
-            if output is value:
-                graph.outputs[number] = result
+        g.replace_output(graph, value, result)
 
 
 def _grid(graph: ir.Graph, value: ir.Value, params: QuantParams, names: ShortNames) -> list[ir.Node]:

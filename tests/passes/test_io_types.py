@@ -128,3 +128,50 @@ def test_float_interfaces_never_become_plain_integers(wanted: str) -> None:
         change_io_types(quantized(), IoTypes(wanted))
     with pytest.raises(TargetError, match="it has type FLOAT"):
         change_io_types(quantized(), IoTypes(outputs=wanted))
+
+
+INTEGERS = "g (float[2,3] x) => (float[2,3] y{}) {{ r = Relu(x) q = QuantizeLinear(r, s{}) y = DequantizeLinear(q, s{}) }}"
+GRID = {"s": np.float32(0.1), "z": np.uint8(3)}
+
+
+@pytest.mark.parametrize(
+    ("text", "outputs"),
+    [
+        (INTEGERS.format("", "", ""), ["y"]),  # no zero point
+        (INTEGERS.format(", uint8[2,3] q", ", z", ", z"), ["y", "q"]),
+        (INTEGERS.format(", float[2,3] y", ", z", ", z"), ["y", "y"]),
+        ("g (uint8[2,3] x) => (float[2,3] y) { y = DequantizeLinear(x, s, z) }", ["y"]),
+    ],
+)
+def test_integers_of_other_forms_become_outputs(text: str, outputs: list[str]) -> None:
+    before, after = build(text, **GRID), build(text, **GRID)
+    change_io_types(after, IoTypes(outputs="UINT8"))
+    assert [value.name for value in after.graph.outputs] == outputs
+    feed = random_feed(before)
+    wanted, given = run(before, feed)["y"], run(after, feed)["y"]
+    scale, zero_point = after.graph.outputs[0].meta["grid"]
+    assert given.dtype == np.uint8
+    assert np.allclose((given.astype(np.float32) - zero_point) * scale, wanted)
+
+
+@pytest.mark.parametrize("zero_point", ["", ", z"])
+def test_integers_that_are_inputs_may_be_outputs_at_once(zero_point: str) -> None:
+    text = f"g (float[2,3] x) => (uint8[2,3] q) {{ q = QuantizeLinear(x, s{zero_point}) }}"
+    before, after = build(text, **GRID), build(text, **GRID)
+    change_io_types(after, IoTypes(inputs="UINT8"))
+    feed = random_feed(before)
+    assert np.array_equal(run(checked(after), feed_for(after, feed))["q"], run(before, feed)["q"])
+
+
+@pytest.mark.parametrize("wanted", ["UINT8", "FLOAT16"])
+def test_an_input_that_is_an_output_keeps_its_type(wanted: str) -> None:
+    model = build("g (float[2,3] x) => (uint8[2,3] q, float[2,3] x) { q = QuantizeLinear(x, s, z) }", **GRID)
+    with pytest.raises(TargetError, match="it is an output, too"):
+        change_io_types(model, IoTypes(inputs=wanted))
+
+
+def test_integers_with_a_step_for_each_channel_are_no_output() -> None:
+    text = "g (uint8[2,3] x) => (float[2,3] y) { q = Identity(x) y = DequantizeLinear<axis=0>(q, s, z) }"
+    model = build(text, s=np.float32([0.1, 0.2]), z=np.uint8([0, 0]))
+    with pytest.raises(TargetError, match="it is not quantized"):
+        change_io_types(model, IoTypes(outputs="UINT8"))

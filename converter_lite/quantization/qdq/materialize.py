@@ -309,9 +309,7 @@ class _Materializer:
         for user, i in readers:
             user.replace_input_with(i, dequantize.outputs[0])
         if replaces_output:
-            for i, output in enumerate(self.graph.outputs):
-                if output is value:
-                    self.graph.outputs[i] = dequantize.outputs[0]
+            g.replace_output(self.graph, value, dequantize.outputs[0])
 
     def _grid(self, name: str, params: QuantParams) -> tuple[ir.Value, ir.Value]:
         """Scale and zero point initializers; equal ones are stored once."""
