@@ -21,7 +21,7 @@ def fold_shapes(model: ir.Model) -> int:
         x (N, 3, 224, 224) ─ Shape ─ Gather(1) ─ y       becomes      y = 3
 
     1. Shape of a tensor whose (selected) dimensions are all known, and Size likewise;
-    2. Gather, Slice, Squeeze or Unsqueeze that picks known sizes out of a partly dynamic Shape.
+    2. Gather or Slice that picks known sizes out of a partly dynamic Shape.
 
     Refused: a graph output (it needs a node), constants or indices that are computed.
     """

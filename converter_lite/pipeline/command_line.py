@@ -48,7 +48,7 @@ def _flags(request: ConvertRequest) -> Iterator[str]:
         elif entry.name in SWITCHES:
             yield f"--{_spelled(entry.name)}{SWITCHES[entry.name]}"
         else:
-            yield f"--{_spelled(entry.name)}={'...' if entry.name in SECRETS else _text(value)}"
+            yield f"--{_spelled(entry.name)}={'...' if entry.name in SECRETS else text_of(value)}"
 
 
 def _spelled(name: str) -> str:
@@ -56,7 +56,8 @@ def _spelled(name: str) -> str:
     return first + "".join(part.capitalize() for part in others)
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """The value of an option as it stands behind a flag."""
     if isinstance(value, Mapping):
         return ";".join(f"{name}:{','.join(map(str, shape))}" for name, shape in value.items())
     if isinstance(value, tuple):

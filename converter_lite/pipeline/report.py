@@ -178,20 +178,14 @@ class Reporting:
 
     def _configuration(self) -> dict[str, dict[str, str]]:
         """What was set: flags that differ from their defaults, and every key of the file."""
-        from converter_lite.pipeline.command_line import IN_MEMORY, SECRETS
+        from converter_lite.pipeline.command_line import IN_MEMORY, SECRETS, text_of
 
         given: dict[str, str] = {}
         for field in fields(ConvertRequest):
             value = getattr(self._request, field.name)
             if field.name not in (*IN_MEMORY, *SECRETS, "json") and value not in (field.default, None, {}, ()):
-                given[field.name] = _text(value)
+                given[field.name] = text_of(value)
         return {COMMAND_LINE: given, **({} if self._config is None else self._config.as_mapping())}
-
-
-def _text(value: object) -> str:
-    if isinstance(value, dict):
-        return ";".join(f"{name}:{','.join(map(str, shape))}" for name, shape in value.items())
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _format(item: Proven, result: ConvertResult, proof: Proof) -> FormatContent:

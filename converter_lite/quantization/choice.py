@@ -34,6 +34,7 @@ from converter_lite.quantization.settings import (
     Goal,
     Learning,
     MixedBits,
+    Settings,
     WeightSettings,
 )
 from converter_lite.system.extras import require
@@ -55,8 +56,6 @@ SKIPPED, EIGHT_BITS = ("common_quant_param", "skip_quant_node"), ("weight_quant_
 
 MOST_NAMED = 100
 """Most unknown names that are listed one by one."""
-
-Settings = FullSettings | WeightSettings | DynamicSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,10 +199,8 @@ def _find_readers(model: ir.Model, plan: QuantPlan) -> dict[ir.Value, list[ir.No
         value, weight = node.inputs[0] if node.inputs else None, weight_of(node)
         if node.op_type != "Conv" or plan.mode(node) is not NodeMode.INTEGER or value is None or weight is None:
             continue
-        producer, is_own = (
-            value.producer(),
-            g.single_consumer(weight) is not None and 0 not in (g.static_shape(weight) or (0,)),
-        )
+        producer = value.producer()
+        is_own = g.single_consumer(weight) is not None and 0 not in (g.static_shape(weight) or (0,))
         if producer is not None and plan.mode(producer) is NodeMode.FLOAT and is_own and value.shape is not None:
             readers.setdefault(value, []).append(node)
     return readers

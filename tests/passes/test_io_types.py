@@ -130,7 +130,9 @@ def test_float_interfaces_never_become_plain_integers(wanted: str) -> None:
         change_io_types(quantized(), IoTypes(outputs=wanted))
 
 
-INTEGERS = "g (float[2,3] x) => (float[2,3] y{}) {{ r = Relu(x) q = QuantizeLinear(r, s{}) y = DequantizeLinear(q, s{}) }}"
+INTEGERS = (
+    "g (float[2,3] x) => (float[2,3] y{}) {{ r = Relu(x) q = QuantizeLinear(r, s{}) y = DequantizeLinear(q, s{}) }}"
+)
 GRID = {"s": np.float32(0.1), "z": np.uint8(3)}
 
 
