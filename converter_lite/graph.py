@@ -248,6 +248,11 @@ def _bound(node: ir.Node, index: int, name: str, default: float) -> float | None
     return copysign(inf, bound) if bound is not None and abs(bound) >= FLOAT_MAX else bound
 
 
+def holds_numbers(value: ir.Value) -> bool:
+    """Whether a value is a tensor of numbers as far as its type is known: neither of texts, nor a sequence or an optional one."""
+    return value.type is None or (isinstance(value.type, ir.TensorType) and value.dtype is not ir.DataType.STRING)
+
+
 def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
     """The shape when every dimension is known, else ``None``."""
     if value is None or value.shape is None or not value.shape.is_static():

@@ -113,7 +113,7 @@ class ChannelMapSums:
 
     def add(self, expected: NDArray[Any], given: NDArray[Any]) -> None:
         """Count a sample."""
-        if expected.shape != given.shape or expected.ndim < 2:
+        if expected.shape != given.shape or expected.ndim < 2 or not expected.size:
             return
         is_first = self._plain is None
         if self._plain is None:

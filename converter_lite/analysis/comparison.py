@@ -15,6 +15,7 @@ from typing import Any
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from converter_lite import graph as g
 from converter_lite.analysis.alignment import BY_NAME, Alignment, Layer, align
 from converter_lite.analysis.channel_map import ChannelMap, ChannelMapSums
 from converter_lite.analysis.isolation import ALONE, Isolated, Scaled, fed_tensors
@@ -166,7 +167,7 @@ def compare_models(
 def results(model: ir.Model) -> list[str]:
     """Names of all numeric results of a graph's nodes."""
     values = (output for node in model.graph for output in node.outputs)
-    return [value.name for value in values if value.name and value.dtype is not ir.DataType.STRING]
+    return [value.name for value in values if value.name and g.holds_numbers(value)]
 
 
 def layer_results(model: ir.Model) -> list[str]:

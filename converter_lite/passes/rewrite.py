@@ -8,7 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.graph import absorb_names, constant, is_constant, scalar
+from converter_lite.graph import (
+    absorb_names,
+    all_nodes,
+    constant,
+    is_constant,
+    scalar,
+    unique_among,
+    unique_name,
+)
 
 CONTROL_FLOW = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
@@ -91,6 +99,15 @@ def replace(nodes: Sequence[ir.Node], new: ir.Node) -> None:
         if not any(value.uses() or value.is_graph_output() for value in node.outputs):
             remove(node)
             absorb_names(new, [node])
+
+
+def cast_of(graph: ir.Graph, value: ir.Value, kind: ir.DataType, *, name: str, result: str) -> ir.Node:
+    """A Cast that is not in the graph yet; names of it and of its result get a number where something is called so already."""
+    node = ir.node("Cast", [value], attributes={"to": kind.value})
+    node.name = unique_among(name, {other.name or "" for other in all_nodes(graph)})
+    made = node.outputs[0]
+    made.name, made.type, made.shape = unique_name(graph, result), ir.TensorType(kind), value.shape
+    return node
 
 
 def remove(node: ir.Node) -> None:

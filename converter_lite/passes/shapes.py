@@ -44,12 +44,20 @@ def infer_shapes(model: ir.Model) -> int:
     symbols = _symbols(model.graph, shapes)
     learned = 0
     for value in _results(model.graph):
-        kind = found[value.name].tensor_type.elem_type if value.name in found else 0
-        if value.dtype is None and kind:
-            value.dtype = ir.DataType(kind)
+        if value.type is None and value.name in found:
+            value.type = _type(found[value.name])
         if value in shapes:
             learned += _merge(value, [symbols.get(dim, dim) if isinstance(dim, str) else dim for dim in shapes[value]])
     return learned
+
+
+def _type(found: onnx.TypeProto) -> ir.TypeProtocol | None:
+    """The type of a value, ``None`` where it is not known."""
+    for name, kind in (("sequence_type", ir.SequenceType), ("optional_type", ir.OptionalType)):
+        if found.HasField(name):
+            inner = _type(getattr(found, name).elem_type)
+            return None if inner is None else kind(inner)
+    return ir.TensorType(ir.DataType(found.tensor_type.elem_type)) if found.tensor_type.elem_type else None
 
 
 def _symbols(graph: ir.Graph, shapes: Mapping[ir.Value, list[int | str | None]]) -> dict[str, str]:

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.passes.rewrite import cast_of
 
 HALVES = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 
@@ -61,8 +62,8 @@ def compute_in_float32(model: ir.Model, *, kept: frozenset[ir.DataType] = HALVES
             _widen_attributes(node)
         results = [value for node in inner for value in node.outputs]
         for value in (*results, *(inner.inputs if inner is not graph else ())):
-            if value.dtype in HALVES:
-                value.type = ir.TensorType(WIDE)
+            if value.type is not None and value.dtype in HALVES:
+                value.type = _widened(value.type)
                 widened += 1
     for value in (*graph.inputs, *graph.initializers.values()):
         if value.dtype in HALVES:
@@ -85,6 +86,13 @@ def _widen_constant(value: ir.Value) -> bool:
     return True
 
 
+def _widened(kind: ir.TypeProtocol) -> ir.TypeProtocol:
+    """The type of wide tensors, or of what holds them: a sequence, or an optional one."""
+    if isinstance(kind, (ir.SequenceType, ir.OptionalType)):
+        return type(kind)(_widened(kind.elem_type))
+    return ir.TensorType(WIDE)
+
+
 def _widen_attributes(node: ir.Node) -> None:
     for name, attribute in list(node.attributes.items()):
         if attribute.type is ir.AttributeType.TENSOR and attribute.as_tensor().dtype in HALVES:
@@ -98,7 +106,8 @@ def _widen_for_readers(graph: ir.Graph, value: ir.Value) -> None:
     readers = list(value.uses())
     if not readers:
         return
-    cast = _cast(value, WIDE, f"{value.name}_float32")
+    name = f"{value.name}_float32"
+    cast = cast_of(graph, value, WIDE, name=f"{name}_cast", result=name)
     for node, place in readers:
         node.replace_input_with(place, cast.outputs[0])
     graph.insert_before(next(iter(graph)), cast)
@@ -106,14 +115,7 @@ def _widen_for_readers(graph: ir.Graph, value: ir.Value) -> None:
 
 def _narrow_output(graph: ir.Graph, value: ir.Value, kind: ir.DataType) -> None:
     name = value.name or ""
-    value.name = f"{name}_float32"
-    cast = _cast(value, kind, name)
+    cast = cast_of(graph, value, kind, name=f"{name}_cast", result=f"{name}_float32")
+    value.name, cast.outputs[0].name = cast.outputs[0].name, name
     graph.append(cast)
     g.replace_output(graph, value, cast.outputs[0])
-
-
-def _cast(value: ir.Value, kind: ir.DataType, name: str) -> ir.Node:
-    cast = ir.node("Cast", [value], attributes={"to": kind.value}, name=f"{name}_cast")
-    result = cast.outputs[0]
-    result.name, result.type, result.shape = name, ir.TensorType(kind), value.shape
-    return cast

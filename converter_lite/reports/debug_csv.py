@@ -18,6 +18,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import DataError
+from converter_lite.graph import holds_numbers
 from converter_lite.kernels.params import QuantParams
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.build import qdq_model
@@ -114,8 +115,7 @@ class DebugReport:
 
     def _output_names(self) -> list[str]:
         """Graph outputs that hold numbers."""
-        outputs = self._reference.graph.outputs
-        return [value.name for value in outputs if value.name and value.dtype is not ir.DataType.STRING]
+        return [value.name for value in self._reference.graph.outputs if value.name and holds_numbers(value)]
 
     # -- rounds -------------------------------------------------------------------------------------------------------
 

@@ -282,3 +282,19 @@ def test_values_that_a_relu_cuts_off_break_no_layer() -> None:
     result = compare(plain, other)
     assert result.layers[0].layer.tensor == "r"
     assert result.first_broken is None
+
+
+def test_sequences_are_no_layers() -> None:
+    model = build(
+        "g (float[2,3] x) => (float[1,3] y, float[0,3] none) { m = MatMul(x, w) s = SplitToSequence(m) y = SequenceAt(s, one) "
+        "none = Slice(y, one, one) }",
+        w=normal(3, 3),
+        one=np.array([1]),
+    )
+    assert [error.layer.tensor for error in compare(model, clone(model)).layers] == ["m", "y", "none"]
+
+
+def test_a_tensor_without_channels_has_no_order() -> None:
+    sums = ChannelMapSums()
+    sums.add(np.zeros((2, 0), np.float32), np.zeros((2, 0), np.float32))
+    assert sums.result() is None

@@ -145,3 +145,14 @@ def test_shapes_behind_normalizations_are_known(normalization: str) -> None:
     model = build(text, opset=21, ir_version=10, s=normal(4))
     assert _value(model, "n").shape == ("N", 4, 8)
     assert _value(model, "n").dtype is ir.DataType.FLOAT
+
+
+def test_types_of_sequences_and_optional_tensors_are_inferred() -> None:
+    model = build(
+        "g (float16[2,3] x) => (float16[2,3] y) { s = SequenceConstruct(x, x) o = Optional(s) t = OptionalGetElement(o) "
+        "y = SequenceAt(t, zero) }",
+        opset=18,
+        zero=np.array(0),
+    )
+    sequence = ir.SequenceType(ir.TensorType(ir.DataType.FLOAT16))
+    assert [_value(model, name).type for name in "sot"] == [sequence, ir.OptionalType(sequence), sequence]

@@ -10,7 +10,7 @@ import pytest
 from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.formats.onnx.versions import fit_to_engine
 from converter_lite.passes.widening import HALVES, compute_in_float32, computes_in_halves, replace_bfloat16
-from tests.support import assert_same_outputs, build, build_proto, normal, run
+from tests.support import assert_same_outputs, build, build_proto, normal, random_feed, run
 
 CONVOLUTION = """
 g (float16[1,3,8,8] x, float16[1] slope) => (float16[1,4,8,8] y, float16[1,4,8,8] z) {
@@ -106,3 +106,22 @@ def test_bfloat16_is_computed_in_float32_inputs_and_outputs_included(kind: str, 
 def test_rounding_to_bfloat16_alone_stays() -> None:
     model = build("g (float[2,8] x) => (float[2,8] y) { n = Cast<to=16>(x) y = Cast<to=1>(n) }")
     assert not replace_bfloat16(model)
+
+
+def test_sequences_stay_sequences() -> None:
+    text = "g (float16[2,3] x) => (float16[1,3] y) { s = SplitToSequence(x) t = SequenceAt(s, one) y = Relu(t) }"
+    before, after = build(text, one=np.array(1)), build(text, one=np.array(1))
+    compute_in_float32(after)
+    assert after.graph[1].outputs[0].type == ir.SequenceType(ir.TensorType(ir.DataType.FLOAT))
+    assert_same_outputs(before, after, random_feed(before), rtol=1e-2)
+
+
+def test_names_that_the_model_has_are_not_taken() -> None:
+    text = (
+        "g (float16[2,3] x) => (float16[2,3] y) { x_float32 = Relu(x) y_float32 = Neg(x_float32) y = Exp(y_float32) }"
+    )
+    before, after = build(text), build(text)
+    after.graph[0].name, after.graph[1].name = "x_float32_cast", "y_cast"
+    compute_in_float32(after)
+    onnx.checker.check_model(ir.to_proto(after))
+    assert_same_outputs(before, after, random_feed(before), rtol=1e-2)
