@@ -31,12 +31,13 @@ def store_constants_as_float16(model: ir.Model, *, exactly: bool = False) -> int
     """
     graph = model.graph
     count = 0
+    names, nodes = g.Names(graph), {node.name or "" for node in g.all_nodes(graph)}
     for name, array in _constants(model, exactly=exactly):
         value = graph.initializers[name]
-        stored = g.add_initializer(graph, f"{name}_float16", array.astype(np.float16))
-        cast = ir.node("Cast", [stored], attributes={"to": ir.DataType.FLOAT.value}, name=f"{name}_cast")
-        wide = cast.outputs[0]
-        wide.shape, wide.dtype, wide.name = value.shape, ir.DataType.FLOAT, f"{name}_float32"
+        stored = g.add_initializer(graph, f"{name}_float16", array.astype(np.float16), names=names)
+        cast = ir.node("Cast", [stored], attributes={"to": ir.DataType.FLOAT.value})
+        cast.name, wide = g.unique_among(f"{name}_cast", nodes), cast.outputs[0]
+        wide.shape, wide.dtype, wide.name = value.shape, ir.DataType.FLOAT, names.unique(f"{name}_float32")
         for node, position in list(value.uses()):
             node.replace_input_with(position, wide)
         graph.insert_before(next(iter(graph)), cast)  # before every reader, those inside of subgraphs included

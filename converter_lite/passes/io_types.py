@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.errors import TargetError
-from converter_lite.passes.rewrite import replace
+from converter_lite.passes.rewrite import cast_of, replace
 from converter_lite.runtime.engine import Feed, Session
 
 TYPES = {
@@ -124,12 +124,8 @@ def _change_input(graph: ir.Graph, value: ir.Value, wanted: ir.DataType) -> None
             graph.remove(quantize, safe=True)
         value.meta["grid"] = grid
     else:
-        cast = ir.node("Cast", [value], attributes={"to": (value.dtype or wanted).value}, name=f"{value.name}_cast")
-        cast.outputs[0].name, cast.outputs[0].dtype, cast.outputs[0].shape = (
-            f"{value.name}_cast",
-            value.dtype,
-            value.shape,
-        )
+        name = f"{value.name}_cast"
+        cast = cast_of(graph, value, value.dtype or wanted, name=name, result=name)
         for node, position in list(value.uses()):
             node.replace_input_with(position, cast.outputs[0])
         cast.replace_input_with(0, value)
@@ -151,20 +147,19 @@ def _change_output(graph: ir.Graph, value: ir.Value, wanted: ir.DataType) -> Non
             _refuse("output", value, wanted, None if source is None or grid is None else source.dtype)
             return
         if source.producer() is None or source.is_graph_output():  # it has a name of its own
-            copy = ir.node("Identity", [source], name=f"{name}_copy")
+            copy = ir.node("Identity", [source], name=f"{producer.name}_copy")
             copy.outputs[0].dtype = source.dtype
             graph.append(copy)
             source = copy.outputs[0]
         source.meta["grid"] = grid
-        value.name = f"{name}_dequantized"
+        value.name = g.unique_name(graph, f"{name}_dequantized")
         source.name, source.shape = name, value.shape
         g.replace_output(graph, value, source)
         if not value.uses():
             graph.remove(producer, safe=True)
         return
-    value.name = f"{name}_cast"
-    cast = ir.node("Cast", [value], attributes={"to": wanted.value}, name=f"{name}_cast")
-    cast.outputs[0].name, cast.outputs[0].dtype, cast.outputs[0].shape = name, wanted, value.shape
+    cast = cast_of(graph, value, wanted, name=f"{name}_cast", result=f"{name}_cast")
+    value.name, cast.outputs[0].name = cast.outputs[0].name, name
     graph.append(cast)
     g.replace_output(graph, value, cast.outputs[0])
 

@@ -177,3 +177,14 @@ def test_integers_with_a_step_for_each_channel_are_no_output() -> None:
     model = build(text, s=np.float32([0.1, 0.2]), z=np.uint8([0, 0]))
     with pytest.raises(TargetError, match="it is not quantized"):
         change_io_types(model, IoTypes(outputs="UINT8"))
+
+
+def test_an_interface_can_be_changed_back() -> None:
+    """The file has Casts at the border already, with the names that new ones would get."""
+    first = build("g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }")
+    change_io_types(first, IoTypes("FLOAT16", "FLOAT16"))
+    again = ir.from_proto(ir.to_proto(first))
+    change_io_types(again, IoTypes("FLOAT", "FLOAT"))
+    names = [node.name for node in checked(again).graph]
+    assert len(set(names)) == len(names) == 5
+    assert np.array_equal(run(again, {"x": np.ones((2, 3), np.float32)})["y"], np.ones((2, 3)))

@@ -150,7 +150,7 @@ class DynamicWriter:
             made = ir.node("DynamicQuantizeLinear", [x], num_outputs=3, name=f"{node.name}/quantize")
             self._graph.insert_before(node, made)
             for output, part in zip(made.outputs, ("quantized", "scale", "zero_point"), strict=True):
-                output.name = f"{node.name}/input_{part}"
+                output.name = self._names.unique(f"{node.name}/input_{part}")
             self._activations[x] = (made.outputs[0], made.outputs[1], made.outputs[2])
         return self._activations[x]
 
@@ -223,7 +223,7 @@ class DynamicWriter:
 
     def _insert(self, node: ir.Node, op_type: str, inputs: list[ir.Value], part: str, **attributes: object) -> ir.Value:
         made = ir.node(op_type, inputs, attributes=attributes, name=f"{node.name}/{part}")  # type: ignore[arg-type]
-        made.outputs[0].name = f"{node.name}/{part}_output"
+        made.outputs[0].name = self._names.unique(f"{node.name}/{part}_output")
         self._graph.insert_before(node, made)
         return made.outputs[0]
 
