@@ -70,19 +70,26 @@ def refuse_repeated_names(proto: onnx.ModelProto, path: Path) -> None:
         seen.add(tensor.name)
 
 
-def refuse_unreadable_tensors(proto: onnx.ModelProto, path: Path) -> None:
-    """Refuse what onnx_ir drops without a word, or cannot name: sparse constants, and external data at no place of a file.
+def refuse_unreadable_values(proto: onnx.ModelProto, path: Path) -> None:
+    """Refuse what onnx_ir drops without a word, or cannot name: maps, sparse constants, external data at no place of a file.
 
     Raises:
-        ModelError: The name of the tensor.
+        ModelError: The name of the value.
     """
     for graph in graphs_of(proto.graph):
-        for sparse in graph.sparse_initializer:
+        for name in _sparse_constants(graph):
             raise ModelError(
-                f"initializer {sparse.values.name!r} is a sparse tensor, which is not read",
+                f"{name} is a sparse tensor, which is not read",
                 where=str(path),
                 hint="save the model with all its numbers, zeros too",
             )
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            if value.type.HasField("map_type") or value.type.sequence_type.elem_type.HasField("map_type"):
+                raise ModelError(
+                    f"{value.name!r} holds maps, which are not read",
+                    where=str(path),
+                    hint="export the model without them (options={'zipmap': False} in skl2onnx)",
+                )
         for tensor in _proto_tensors(graph):
             for entry in tensor.external_data:
                 if entry.key in ("offset", "length") and not (entry.value.isascii() and entry.value.isdigit()):
@@ -92,6 +99,14 @@ def refuse_unreadable_tensors(proto: onnx.ModelProto, path: Path) -> None:
                         where=str(path),
                         hint="save the model again",
                     )
+
+
+def _sparse_constants(graph: onnx.GraphProto) -> Iterator[str]:
+    """What is sparse in a graph, as a message names it."""
+    yield from (f"initializer {sparse.values.name!r}" for sparse in graph.sparse_initializer)
+    for node in graph.node:
+        if any(attribute.HasField("sparse_tensor") for attribute in node.attribute):
+            yield f"constant {node.output[0]!r}"
 
 
 def _proto_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:

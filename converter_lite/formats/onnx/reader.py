@@ -17,7 +17,7 @@ from converter_lite.formats.onnx.checks import (
     check_model,
     check_ranks,
     refuse_repeated_names,
-    refuse_unreadable_tensors,
+    refuse_unreadable_values,
 )
 from converter_lite.formats.onnx.integer_operators import INTEGER_OPERATORS
 from converter_lite.graph import all_nodes, assign_names, load_constants, opset
@@ -102,7 +102,7 @@ def _load(path: Path) -> ir.Model:
     try:
         proto = onnx.load(path, format="protobuf", load_external_data=False)
         refuse_repeated_names(proto, path)
-        refuse_unreadable_tensors(proto, path)
+        refuse_unreadable_values(proto, path)
         _describe_once(proto.graph)
         model = ir.from_proto(proto)
         ir.external_data.set_base_dir(model.graph, path.parent)

@@ -420,6 +420,34 @@ def test_a_sparse_constant_is_refused_by_name(tmp_path: Path) -> None:
         read_onnx(tmp_path / "m.onnx")
 
 
+def test_a_sparse_constant_of_a_node_is_refused_by_name(tmp_path: Path) -> None:
+    proto = build_proto(
+        "g (float[2,8] x) => (float[2,8] y) { w = Constant<value_float=1.0>() y = Mul(x, w) }", opset=17
+    )
+    values, places = onnx.helper.make_tensor("w", 1, [1], [1.0]), onnx.helper.make_tensor("i", 7, [1], [3])
+    proto.graph.node[0].CopyFrom(
+        onnx.helper.make_node("Constant", [], ["w"], sparse_value=onnx.helper.make_sparse_tensor(values, places, [8]))
+    )
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(ModelError, match="constant 'w' is a sparse tensor, which is not read"):
+        read_onnx(tmp_path / "m.onnx")
+
+
+def test_maps_are_refused_by_name(tmp_path: Path) -> None:
+    """skl2onnx puts the scores of a classifier into maps, unless it is told otherwise."""
+    proto = build_proto("g (float[2,2] x) => (float[2,2] y) { y = Softmax(x) }", opset=17)
+    scores = onnx.helper.make_map_type_proto(onnx.TensorProto.INT64, onnx.helper.make_tensor_type_proto(1, []))
+    proto.graph.node.append(
+        onnx.helper.make_node("ZipMap", ["y"], ["z"], domain="ai.onnx.ml", classlabels_int64s=[0, 1])
+    )
+    proto.graph.output.append(onnx.helper.make_value_info("z", onnx.helper.make_sequence_type_proto(scores)))
+    proto.opset_import.append(onnx.helper.make_opsetid("ai.onnx.ml", 3))
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(ModelError, match="'z' holds maps") as caught:
+        read_onnx(tmp_path / "m.onnx")
+    assert "zipmap" in caught.value.hint
+
+
 def test_a_function_with_the_name_of_a_standard_operator_is_refused(tmp_path: Path) -> None:
     proto = build_proto("g (float[2,2] x) => (float[2,2] y) { y = Relu(x) }", opset=17)
     body = onnx.helper.make_node("Neg", ["a"], ["b"])

@@ -111,6 +111,15 @@ def test_a_damaged_file_is_found_when_it_is_read_back(tmp_path: Path) -> None:
     assert error.value.where == str(path)
 
 
+def test_an_output_whose_rank_is_unknown_is_left_to_the_runtime(tmp_path: Path) -> None:
+    model = build("g (float[6] x, int64[n] sizes) => (float y) { y = Reshape(x, sizes) }")
+    model.graph.outputs[0].shape = None
+    path = writer.save(model, tmp_path / "out.onnx")[0]
+    assert not onnx.load(path).graph.output[0].type.tensor_type.HasField("shape")
+    writer.check(path)
+    assert run(path, {"x": normal(6), "sizes": np.array([2, 3])})["y"].shape == (2, 3)
+
+
 def test_operators_of_other_domains_are_left_to_the_runtime(tmp_path: Path) -> None:
     proto = ir.to_proto(build("g (float[3] x) => (float[3] y) { y = Neg(x) }"))
     proto.graph.node[0].domain = "com.microsoft"
