@@ -27,6 +27,9 @@ NOTHING: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 MOST_CONTROLS = 20
 """Control characters of a text that is damaged here and there; each of its lines is named."""
 
+QUOTED_PARTS = (Kind.DIRECTORIES, Kind.NAMES)
+"""Kinds of values in which single quotes hold a part together, even if it is the only one."""
+
 MAX_PROBLEMS = 100
 """Most problems that are listed one by one."""
 
@@ -219,7 +222,7 @@ class _Builder:
             key = section.find(key_name) if section else None
             if key is None:
                 continue
-            text = line.text if key.kind is Kind.DIRECTORIES else unquote(line.text)
+            text = line.text if key.kind in QUOTED_PARTS else unquote(line.text)
             try:
                 if not text:
                     raise ValueError(_missing_value(key))

@@ -45,6 +45,7 @@ GOOD: dict[Slot, list[tuple[str, Any]]] = {
         ("conv, fc", ("conv", "fc")),
         ("conv,fc,", ("conv", "fc")),
         ("'a b' , c", ("a b", "c")),
+        ("'a,b'", ("a,b",)),
         ("a=b", ("a=b",)),
         ("'a,b', 'c' ,o'neil,d'", ("a,b", "c", "o'neil", "d'")),
         ("a#b,c;d", ("a#b", "c;d")),
