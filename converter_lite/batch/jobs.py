@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from converter_lite.errors import ConfigError, UsageError, did_you_mean
-from converter_lite.formats.registry import framework_of, holds_weights_only, is_model_folder, models_in
+from converter_lite.formats.registry import FORMATS, framework_of, holds_weights_only, is_model_folder, models_in
+from converter_lite.pipeline.request import DEFAULT_SAVE_TYPE
 from converter_lite.system.files import open_regular
 
 if sys.version_info >= (3, 11):
@@ -236,12 +239,21 @@ def _job(name: str, folder: Path, flags: Mapping[str, str], output_dir: str) -> 
 
 
 def _conflicts(jobs: list[Job], where: str) -> list[str]:
-    """Names and results that two jobs share."""
+    """Names and results that two jobs share, however these are spelled."""
+    results = [_result(job) for job in jobs]
+    spelled = dict(zip(results, (job.flag("outputFile") for job in jobs), strict=True))
     problems = []
-    for what, values in (
-        ("name", [job.name for job in jobs]),
-        ("outputFile", [job.flag("outputFile") for job in jobs]),
-    ):
-        twice = sorted({value for value in values if values.count(value) > 1})
+    for what, values in (("name", [job.name for job in jobs]), ("outputFile", results)):
+        twice = sorted(spelled.get(value, value) for value, count in Counter(values).items() if count > 1)
         problems += [f"{where}: several jobs have the {what} {value!r}" for value in twice]
     return problems
+
+
+def _result(job: Job) -> str:
+    """Where the results of a job go, without the end that it may have been given."""
+    output = job.flag("outputFile")
+    names = map(str.strip, (job.flag("saveType") or ",".join(DEFAULT_SAVE_TYPE)).split(","))
+    suffix = next(
+        (FORMATS[name].suffix for name in names if name in FORMATS and output.endswith(FORMATS[name].suffix)), ""
+    )
+    return os.path.normpath(job.folder / output.removesuffix(suffix))

@@ -141,6 +141,32 @@ def test_two_jobs_never_write_the_same_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("outputs", "formats", "is_one"),
+    [
+        (("out/net", "./out/net"), "ONNX", True),
+        (("out/net", "out/../out/net.onnx"), "MINDIR_LITE, ONNX", True),
+        (("out/net", "{folder}/out/net"), "ONNX", True),
+        (("out/net.ms", "out/net.onnx"), "", True),
+        (("out/net", "out/net.ms"), "ONNX", False),  # net.onnx and net.ms.onnx
+        (("out/net", "net"), "ONNX", False),
+    ],
+)
+def test_results_are_told_apart_by_their_files(
+    tmp_path: Path, outputs: tuple[str, str], formats: str, is_one: bool
+) -> None:
+    jobs = (
+        f'[[job]]\nname = "{number}"\nmodelFile = "net.onnx"\noutputFile = "{output.format(folder=tmp_path)}"\n'
+        for number, output in enumerate(outputs)
+    )
+    text = "".join((f'[defaults]\nsaveType = "{formats}"\n' if formats else "", *jobs))
+    if is_one:
+        (problem,) = problems_in(tmp_path, text)
+        assert "several jobs have the outputFile" in problem
+    else:
+        assert len(jobs_in(tmp_path, text)) == 2
+
+
+@pytest.mark.parametrize(
     "text", ["[[job]\n", "job = 3", "defaults = 3", "outputDir = 3", "folder = 3", "", "[[job]]\nmodelFile=''"]
 )
 def test_what_is_no_list_of_jobs_is_refused(tmp_path: Path, text: str) -> None:
