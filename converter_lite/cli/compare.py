@@ -25,7 +25,7 @@ from converter_lite.cli.exit_status import run_work
 from converter_lite.errors import QualityError, UsageError, one_of
 from converter_lite.log import shown_below
 from converter_lite.pipeline.request import DEFAULT_MIN_COSINE, LAYOUTS, MAX_THREADS
-from converter_lite.system.files import refuse_overwrites
+from converter_lite.system.files import refuse_other_encoding, refuse_overwrites
 from converter_lite.system.interruptions import interruptions_wait
 
 if TYPE_CHECKING:
@@ -130,6 +130,8 @@ def _wish(float_model: Path, quantized_model: Path, options: dict[str, Any]) -> 
     )
     if bool(wish.worst) != (wish.folder is not None):
         raise UsageError("the flags belong together", where="--extract-worst, --outputDir", hint="give both or none")
+    if wish.folder is not None:
+        refuse_other_encoding(wish.folder, "--outputDir")
     inputs = (float_model, quantized_model, wish.config_file, wish.inputs)
     refuse_overwrites((wish.csv, wish.json), inputs)
     return wish

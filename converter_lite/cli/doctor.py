@@ -84,7 +84,7 @@ def _request(model: Path, config: Path | None, options: dict[str, Any]) -> Conve
         )
     return ConvertRequest(
         model_file=model,
-        output_file=model.parent / ".doctor",
+        output_file=Path(".doctor"),
         fmk=framework,
         weight_file=path_of(options["weight_file"]),
         config_file=config,

@@ -9,7 +9,7 @@ import click
 
 from converter_lite.cli.arguments import option
 from converter_lite.cli.exit_status import run_work
-from converter_lite.errors import UsageError
+from converter_lite.errors import MISFITS, UsageError
 from converter_lite.system.files import refuse_overwrite, write_text
 
 
@@ -40,5 +40,9 @@ def _write(result: Path, page: Path) -> None:
             hint="give the result of a batch, batch_result.json",
         )
     results = list(load_results(result).values())
-    write_text(page, render_overview(results, page, result.name))
+    try:
+        text = render_overview(results, page, result.name)
+    except MISFITS as error:
+        raise UsageError("this is not a batch result", where=str(result), hint="name another file") from error
+    write_text(page, text)
     click.echo(f"{page}: {counted(len(results), 'model')}")

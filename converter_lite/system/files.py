@@ -127,9 +127,7 @@ def destination(output_file: Path, suffix: str) -> Path:
     """
     if str(output_file).endswith(("/", os.sep)) or _is_folder(output_file) or not output_file.name:
         raise UsageError("outputFile names a directory", where=str(output_file), hint="add a file name, without suffix")
-    if any("\ud800" <= letter <= "\udfff" for letter in str(output_file)):
-        # File names that are not UTF-8: the libraries that check and run the result cannot open them.
-        raise UsageError("the path is not UTF-8 text", where=ascii(str(output_file)), hint="choose another outputFile")
+    refuse_other_encoding(output_file, "outputFile")
     if output_file.name.endswith(suffix):
         return output_file
     return output_file.with_name(output_file.name + suffix)
@@ -147,6 +145,16 @@ def destinations(output_file: Path, suffixes: Sequence[str]) -> list[Path]:
         # A folder of the name without suffix is no matter: opt puts the lists for tailoring into one.
         return [destination(output_file.with_name(stem + suffix), suffix) for suffix in suffixes]
     return [destination(output_file, suffix) for suffix in suffixes]
+
+
+def refuse_other_encoding(path: Path, name: str) -> None:
+    """Refuse a path for models, called ``name``, that is not UTF-8: libraries that check and run them cannot open it.
+
+    Raises:
+        UsageError: It is not.
+    """
+    if any("\ud800" <= letter <= "\udfff" for letter in str(path)):
+        raise UsageError("the path is not UTF-8 text", where=ascii(str(path)), hint=f"choose another {name}")
 
 
 def refuse_home_sign(path: Path) -> None:
@@ -274,7 +282,7 @@ def stage_text(files: Transaction, path: Path, text: str) -> Transaction:
         OSError: It cannot be written.
     """
     made = files.work / "text"
-    made.write_text(text, encoding="utf-8", newline="\n")
+    made.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")  # of paths that are not UTF-8
     files.add(made, path)
     return files
 
@@ -292,4 +300,8 @@ def _cannot_write(error: OSError, directory: Path) -> ConverterError:
     # The system names no file when the disk is full, and our work directory says nothing to a user.
     named = Path(error.filename or WORK_PREFIX)
     where = str(directory if any(part.startswith(WORK_PREFIX) for part in named.parts) else named)
+    if isinstance(error, FileExistsError):
+        return ConverterError(
+            "cannot write: a file stands where a folder should be", where=where, hint="choose another"
+        )
     return ConverterError(f"cannot write: {error.strerror or error}", where=where, hint="check space and permissions")

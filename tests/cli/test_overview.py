@@ -29,6 +29,23 @@ modelFile = "nothing.onnx"
 """
 
 
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"report": None},
+        {"report": {"artefacts": [{}]}},
+        {"report": {"configuration": None}},
+        {"seconds": "long"},
+    ],
+)
+def test_a_result_with_parts_that_no_batch_writes_is_refused(workshop: Workshop, job: dict[str, object]) -> None:
+    jobs = [{"name": "net", "status": 0, "seconds": 1.0, "identity": "", "report": {}, **job}]
+    Path("batch.json").write_text(json.dumps({"jobs": jobs}), encoding="utf-8")
+    outcome = command("overview", "batch.json")
+    assert (outcome.status, "batch.json: this is not a batch result" in outcome.err) == (2, True)
+    assert not Path("batch.html").exists()
+
+
 @pytest.fixture
 def batch(workshop: Workshop) -> Workshop:
     """A folder with a batch whose results are in ``results/``, seen from another folder than that of its jobs."""

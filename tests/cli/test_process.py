@@ -1,6 +1,7 @@
 """What only a process of its own can show: imports, entry points, signals, pipes, encodings."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,19 @@ import onnx
 import pytest
 
 from converter_lite.cli.exit_status import run_conversion
-from tests.cli.workshop import FULL, ROOT, SUCCESS, Workshop, changed, child, environment, ini, model_proto, write_bins
+from tests.cli.workshop import (
+    FULL,
+    ROOT,
+    SUCCESS,
+    Workshop,
+    changed,
+    child,
+    command,
+    environment,
+    ini,
+    model_proto,
+    write_bins,
+)
 from tests.support import normal
 
 HEAVY = (
@@ -287,6 +300,22 @@ def test_an_output_path_that_is_no_text_is_refused(workshop: Workshop) -> None:
     done = subprocess.run([*line, b"--outputFile=a\xffb"], capture_output=True, env=environment(), check=False)
     assert done.returncode == 2
     assert b"the path is not UTF-8 text" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no names that are no text")
+def test_files_in_a_folder_whose_name_is_no_text(workshop: Workshop) -> None:
+    folder = Path(os.fsdecode(b"a\xffb"))
+    folder.mkdir()
+    shutil.copy("model.onnx", folder)
+    Path("quant.cfg").write_text(ini(FULL), encoding="utf-8")
+    model = f"--modelFile={folder}/model.onnx"
+    outcome = command("doctor", f"{folder}/model.onnx", "quant.cfg", "--saveType=ONNX")
+    assert (outcome.status, outcome.err) == (0, "")
+    given = ["--fmk=ONNX", model, "--outputFile=out", "--saveType=ONNX", "--configFile=quant.cfg"]
+    assert command(*given, f"--report={folder}/page.html", f"--savePlan={folder}/plan.json").status == 0
+    assert "a\\udcffb" in (folder / "page.html").read_text(encoding="utf-8")
+    outcome = command("compare", "model.onnx", "out.onnx", "--extract-worst=1", f"--outputDir={folder}")
+    assert (outcome.status, "the path is not UTF-8 text" in outcome.err) == (2, True)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on the size of files")

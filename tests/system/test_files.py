@@ -147,6 +147,8 @@ def test_a_folder_that_cannot_be_made_is_a_user_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConverterError, match="cannot write"), transaction(tmp_path / "file" / "folder"):
         pass
+    with pytest.raises(ConverterError, match="a file stands where a folder should be"), transaction(tmp_path / "file"):
+        pass
 
 
 @pytest.mark.parametrize(
