@@ -41,16 +41,26 @@ def refuse_repeated(arguments: Sequence[str]) -> None:
         seen.add(flag)
 
 
-def refuse_empty(arguments: Sequence[str], flags: Sequence[str]) -> None:
-    """Refuse ``--flag=`` where an empty value would mean a different conversion from the one that was asked for.
+def refuse_empty(arguments: Sequence[str], flags: Collection[str]) -> None:
+    """Refuse ``--flag=`` where an empty value would mean a different run from the one that was asked for.
 
     Raises:
         UsageError: One of the flags has an empty value.
     """
-    values = values_of(arguments)
-    for flag in flags:
-        if values.get(f"--{flag}", "given") == "":
-            raise UsageError("the value is empty", where=f"--{flag}", hint="give one, or leave the flag out")
+    for flag, value in values_of(arguments).items():
+        if flag in flags and not value and arguments[-1] != flag:  # one that ends the line is refused as such
+            raise UsageError("the value is empty", where=flag, hint="give one, or leave the flag out")
+
+
+def refuse_folders(arguments: Sequence[str], flags: Collection[str]) -> None:
+    """Refuse ``--flag=results/``: a file of the name of the folder would be written.
+
+    Raises:
+        UsageError: The value of one of the flags, which name files, ends with a slash.
+    """
+    for flag, value in values_of(arguments).items():
+        if flag in flags and value.endswith("/"):
+            raise UsageError("the path is a directory", where=f"{flag}={value}", hint="add a file name")
 
 
 def refuse_swallowed(arguments: Sequence[str], flags: Collection[str]) -> None:

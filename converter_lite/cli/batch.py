@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter_lite.cli.arguments import executor_option, option
+from converter_lite.cli.arguments import executor_option, option, whole_number
 from converter_lite.errors import EXIT_INTERRUPTED, ClusterError, ConverterError, UsageError, did_you_mean
 from converter_lite.system.files import refuse_overwrites, write_text
 
@@ -117,9 +117,16 @@ def collect_jobs(
     """
     from converter_lite.batch.jobs import jobs_of_models, read_jobs
 
-    flags = dict(_setting(text, known) for text in settings)
+    flags: dict[str, str] = {}
+    for text in settings:
+        name, value = _setting(text, known)
+        if name in flags:
+            raise UsageError("the flag is given twice", where=f"--set {text}")
+        flags[name] = value
     if config:
         flags["configFile"] = config
+    if not all(sources):  # a variable that is not set: the name would be that of the working directory
+        raise UsageError("a name is empty", where="batch", hint="name a job file (.toml), or models")
     if not sources:
         raise UsageError("name a job file (.toml), or models", where="batch")
     other = next((source for source in sources if source.endswith(OTHER_LISTS)), None)
@@ -194,9 +201,7 @@ def workers(text: str) -> int:
     Raises:
         UsageError: It is not such a number.
     """
-    if not text.isascii() or not text.isdigit() or int(text) > 256:
-        raise UsageError(f"{text!r} is not a number of jobs (0 to 256)", where="-j")
-    return int(text) or os.cpu_count() or 1
+    return whole_number(text, "-j", most=256, what="number of jobs") or os.cpu_count() or 1
 
 
 def _setting(text: str, known: Collection[str]) -> tuple[str, str]:

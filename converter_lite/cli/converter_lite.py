@@ -23,6 +23,7 @@ from converter_lite.cli.arguments import (
     path_of,
     ratio,
     refuse_empty,
+    refuse_folders,
     refuse_repeated,
     refuse_single_dashes,
     refuse_swallowed,
@@ -66,25 +67,8 @@ from converter_lite.pipeline.request import (
 )
 from converter_lite.system.interruptions import interruptions_wait
 
-NEVER_EMPTY = (
-    "configFile",
-    "inputShape",
-    "inputValue",
-    "saveType",
-    "minCosine",
-    "minSpeedup",
-    "proofData",
-    "plan",
-    "savePlan",
-    "json",
-    "report",
-    "cache",
-    "preview",
-    "executor",
-    "decryptKey",
-    "encryptKey",
-)
-"""Flags that an empty value (of a variable that is not set, say) would switch off unnoticed."""
+MAY_BE_EMPTY = ("--weightFile", "--device")
+"""Flags whose empty value is one; it would switch off others unnoticed (that of a variable that is not set, say)."""
 
 WITH_JSON = ("compare", "finetune", "sensitivity")
 """Commands whose ``--json`` is one result, of a failure as well, like that of a conversion."""
@@ -105,7 +89,8 @@ class _Command(GroupedHelp):
             refuse_repeated(arguments)
             refuse_single_dashes(arguments, self._flags())
             refuse_swallowed(arguments, self._flags(with_values=True))
-            refuse_empty(arguments, NEVER_EMPTY)
+            refuse_empty(arguments, self._flags(with_values=True).difference(MAY_BE_EMPTY))
+            refuse_folders(arguments, self._flags(metavar="FILE"))
             status = super().main(arguments, prog_name="converter_lite", standalone_mode=False)
         except click.exceptions.Exit as done:
             status = done.exit_code
@@ -127,10 +112,11 @@ class _Command(GroupedHelp):
             _close(status, command)
         sys.exit(status if isinstance(status, int) else 0)
 
-    def _flags(self, *, with_values: bool = False) -> set[str]:
+    def _flags(self, *, with_values: bool = False, metavar: str = "") -> set[str]:
         parameters = [parameter for command in (self, *self.commands.values()) for parameter in command.params]
         options = [option for option in parameters if isinstance(option, click.Option)]
-        return {name for option in options if not (with_values and option.is_flag) for name in option.opts}
+        wanted = [option for option in options if not metavar or option.metavar == metavar]
+        return {name for option in wanted if not (with_values and option.is_flag) for name in option.opts}
 
     def _json_of_unfinished(self, arguments: list[str]) -> Path | None:
         # --json of a batch is a file of another kind, and some commands have none
@@ -385,7 +371,7 @@ def _json_file(options: dict[str, Any]) -> Path | None:
     """Where the machine-readable result goes; checked first, since failures are written there too.
 
     Raises:
-        UsageError: The path is a directory, an input, or the model that is to be written.
+        UsageError: The path is an input, or the model that is to be written.
     """
     path = path_of(options["json"])
     if path is None:
@@ -398,8 +384,6 @@ def _json_file(options: dict[str, Any]) -> Path | None:
     names = {output.name.removesuffix(f.suffix) + f.suffix for f in FORMATS.values()} if output.name else ()
     others = [Path(options[name]) for name in ("save_plan", "report") if options[name]]
     refuse_overwrite(path, inputs, also=[*(output.with_name(name) for name in names), *others])
-    if options["json"].endswith("/"):
-        raise UsageError("the path is a directory", where=f"--json={options['json']}", hint="add a file name")
     return path
 
 
@@ -408,6 +392,7 @@ def _json_of_refused(arguments: list[str]) -> Path | None:
     given = values_of(arguments)
     names = ("json", "modelFile", "configFile", "weightFile", "plan", "outputFile", "savePlan", "report")
     try:
+        refuse_folders(arguments, ("--json",))
         return _json_file({_parameter(name): given.get(f"--{name}", "") for name in names})
     except UsageError:
         return None

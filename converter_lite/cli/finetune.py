@@ -97,7 +97,7 @@ def _wish(options: dict[str, Any]) -> _Wish:
         raise UsageError("has no effect without --checkpoint", where="--resume")
     request = ConvertRequest(
         model_file=Path(options["model_file"]),
-        output_file=Path(options["output_file"]),
+        output_file=options["output_file"],
         fmk=options["fmk"],
         weight_file=path_of(options["weight_file"]),
         config_file=path_of(options["config_file"]),

@@ -173,7 +173,10 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
             object.__setattr__(self, name, _path(name, getattr(self, name)))
         self._check_types()
         names = self.save_type.split(",") if isinstance(self.save_type, str) else self.save_type
-        object.__setattr__(self, "save_type", tuple(dict.fromkeys(filter(None, map(str.strip, names)))))
+        named = tuple(dict.fromkeys(filter(None, map(str.strip, names))))
+        if self.save_type and not named:
+            raise UsageError("no format is named", where=f"--saveType={self.save_type}")
+        object.__setattr__(self, "save_type", named)
         self._check_words()
         if self.min_cosine is not None and not -1.0 <= self.min_cosine <= 1.0:
             raise UsageError(f"'{self.min_cosine}' is not a number from -1 to 1", where="--minCosine")

@@ -1,16 +1,17 @@
 """Every flag with good and bad values."""
 
+import click
 import pytest
 
-from converter_lite.cli.converter_lite import NEVER_EMPTY
+from converter_lite.cli.converter_lite import MAY_BE_EMPTY, cli
 from converter_lite.cli.opt import cli as opt
 from tests.cli.workshop import FULL, Workshop, command
 
 BAD = [
     ("--fmk=onnx", "--fmk", "did you mean ONNX?"),
-    ("--fmk=", "--fmk", "required"),
-    ("--modelFile=", "--modelFile", "required"),
-    ("--outputFile=", "--outputFile", "required"),
+    ("--fmk=", "--fmk", "the value is empty"),
+    ("--modelFile=", "--modelFile", "the value is empty"),
+    ("--outputFile=", "--outputFile", "the value is empty"),
     ("--outputFile=folder/", "--outputFile=folder/", "names a directory"),
     ("--outputFile=bins", "bins", "names a directory"),
     ("--modelFile=x\0.onnx", "model_file", "zero byte"),
@@ -149,11 +150,50 @@ def test_all_missing_flags_are_named_at_once() -> None:
     assert "ERROR --modelFile, --outputFile: these flags are required" in command("--fmk=ONNX").err
 
 
-@pytest.mark.parametrize("flag", NEVER_EMPTY)
+def flags_of(program: click.Command, *, of_files: bool = False) -> list[str]:
+    """Long flags that take a value; of files alone, if that is wanted."""
+    options = [option for option in program.params if isinstance(option, click.Option) and not option.is_flag]
+    wanted = [option for option in options if not of_files or option.metavar == "FILE"]
+    return [name for option in wanted for name in option.opts if name.startswith("--")]
+
+
+REQUIRED = ("--fmk", "--modelFile", "--outputFile")
+
+
+@pytest.mark.parametrize("flag", [flag for flag in flags_of(cli) if flag not in (*REQUIRED, *MAY_BE_EMPTY)])
 @pytest.mark.parametrize("form", [1, 2])
 def test_an_empty_value_never_switches_off_what_was_asked_for(workshop: Workshop, flag: str, form: int) -> None:
-    message = workshop.fail(2, *([f"--{flag}="] if form == 1 else [f"--{flag}", ""]))
-    assert f"--{flag}: the value is empty" in message
+    given = ["--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out"]
+    before = workshop.content()
+    outcome = command(*given, *([f"{flag}="] if form == 1 else [flag, ""]))
+    assert (outcome.status, f"{flag}: the value is empty" in outcome.err, workshop.content() == before) == (
+        2,
+        True,
+        True,
+    )
+
+
+@pytest.mark.parametrize(("name", "flag"), [(n, flag) for n, c in cli.commands.items() for flag in flags_of(c)])
+def test_no_command_takes_an_empty_value(workshop: Workshop, name: str, flag: str) -> None:
+    if flag not in MAY_BE_EMPTY:
+        outcome = command(name, "model.onnx", f"{flag}=")
+        assert (outcome.status, f"{flag}: the value is empty" in outcome.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "flag"),
+    [(n, flag) for n, program in {"": cli, **cli.commands}.items() for flag in flags_of(program, of_files=True)],
+)
+def test_a_file_is_not_called_like_a_folder(workshop: Workshop, name: str, flag: str) -> None:
+    before = workshop.content()
+    outcome = command(*filter(None, [name]), f"{flag}=results/")
+    assert (outcome.status, f"ERROR {flag}=results/: the path is a directory" in outcome.err) == (2, True)
+    assert workshop.content() == before
+
+
+@pytest.mark.parametrize("formats", [",", " ", ", ,"])
+def test_a_list_without_a_format_is_refused(workshop: Workshop, formats: str) -> None:
+    assert f"--saveType={formats}: no format is named" in workshop.fail(2, f"--saveType={formats}")
 
 
 @pytest.mark.parametrize("flag", ["--outputFile", "--configFile", "--savePlan"])
