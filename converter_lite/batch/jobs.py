@@ -240,12 +240,12 @@ def _job(name: str, folder: Path, flags: Mapping[str, str], output_dir: str) -> 
 
 def _conflicts(jobs: list[Job], where: str) -> list[str]:
     """Names and results that two jobs share, however these are spelled."""
-    results = [_result(job) for job in jobs]
-    spelled = dict(zip(results, (job.flag("outputFile") for job in jobs), strict=True))
+    names, outputs = [job.name for job in jobs], [job.flag("outputFile") for job in jobs]
     problems = []
-    for what, values in (("name", [job.name for job in jobs]), ("outputFile", results)):
-        twice = sorted(spelled.get(value, value) for value, count in Counter(values).items() if count > 1)
-        problems += [f"{where}: several jobs have the {what} {value!r}" for value in twice]
+    for what, shown, keys in (("name", names, names), ("outputFile", outputs, [_result(job) for job in jobs])):
+        spelled = dict(zip(keys, shown, strict=True))
+        twice = sorted(spelled[key] for key, count in Counter(keys).items() if count > 1)
+        problems += [f"{where}: several jobs have the {what} {text!r}" for text in twice]
     return problems
 
 
