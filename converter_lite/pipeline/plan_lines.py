@@ -72,6 +72,8 @@ def refuse_nothing(plan: QuantPlan) -> None:
     hint = "choose another quant_type or target_device"
     if "min_quant_weight_" in reasons:
         hint += ", or lower min_quant_weight_size and min_quant_weight_channel"
+    elif "skip_quant_node" in reasons:
+        hint += ", or name fewer nodes in skip_quant_node"
     elif "left in float to reach" in reasons:
         hint = "ask for a lower target_cosine or a larger target_error, or choose another quant_type"
     elif "float32" in reasons and not any(

@@ -343,7 +343,8 @@ def named_nodes(
         if not nodes and name not in vanished:
             known = g.known_names(model.graph)
             what = "matches" if _is_pattern(name) else "is called"
-            problems.append(f"{where}: no node or tensor {what} {name!r}{did_you_mean(name, known)}")
+            hint = did_you_mean(name, known) or ("; without quotes these are several names" if "," in name else "")
+            problems.append(f"{where}: no node or tensor {what} {name!r}{hint}")
         found.update(node.name or "" for node in nodes)
     if problems:
         more = len(problems) - MOST_NAMED

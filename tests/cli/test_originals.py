@@ -107,7 +107,7 @@ def test_nodes_are_skipped_by_pattern_and_by_operator(workshop: Workshop, words:
     made = workshop.convert("--dryRun", "--json=made.json", "-v", config=config)
     said = {line.split()[0] for line in made.out.splitlines() if "named in skip_quant_node" in line}
     if words == "*":
-        assert made.status == 1  # nothing is left to quantize
+        assert (made.status, "or name fewer nodes in skip_quant_node" in made.err) == (1, True)
     else:
         assert {name for name in said if name.startswith("node_")} & {"node_conv_out", "node_y"} == skipped, made.out
 
@@ -115,6 +115,12 @@ def test_nodes_are_skipped_by_pattern_and_by_operator(workshop: Workshop, words:
 def test_a_pattern_without_a_match_is_a_mistake(workshop: Workshop) -> None:
     config = changed(FULL, common_quant_param={"skip_quant_node": "layer*"})
     assert "no node or tensor matches 'layer*'" in workshop.fail(2, config=config)
+
+
+def test_a_quoted_list_of_names_is_one_name(workshop: Workshop) -> None:
+    config = changed(FULL, common_quant_param={"skip_quant_node": "'Conv,Gemm'"})
+    message = workshop.fail(2, config=config)
+    assert "no node or tensor is called 'Conv,Gemm'; without quotes these are several names" in message
 
 
 def test_kirin_gets_a_plan_and_an_onnx_model(workshop: Workshop) -> None:
