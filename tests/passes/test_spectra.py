@@ -10,6 +10,7 @@ import pytest
 
 from converter_lite import graph as g
 from converter_lite.formats.onnx.reader import read_onnx
+from converter_lite.passes.pipeline import optimize
 from converter_lite.passes.spelled_out import spectra
 from converter_lite.passes.spelled_out.spectra import spell_out_dft, spell_out_stft
 from tests.support import assert_same_outputs, build, clone, normal, operators, random_feed, run
@@ -99,6 +100,16 @@ def test_frames_of_signals_without_an_axis_for_parts(step: int, tmp_path: Path) 
     model = read_onnx(tmp_path / "m.onnx")
     before = clone(model)
     assert spell_out_stft(model) == 1
+    assert_same_outputs(before, model, random_feed(before), rtol=1e-5)
+
+
+def test_many_frames_are_a_column_for_a_convolution() -> None:
+    text = "g (float[1,24620,1] x) => (float[a,b,c,d] y) { y = STFT(x, step, window) }"
+    model = build(text, opset=17, step=np.array(3), window=np.hanning(20).astype(np.float32))
+    before = clone(model)
+    optimize(model, spelled_out=frozenset({"STFT", "Conv of long rows"}))
+    (conv,) = [node for node in model.graph if node.op_type == "Conv"]
+    assert g.static_shape(conv.outputs[0]) == (1, 22, 8201, 1)
     assert_same_outputs(before, model, random_feed(before), rtol=1e-5)
 
 

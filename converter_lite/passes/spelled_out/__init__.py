@@ -72,7 +72,6 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Clip": spell_out_computed_bounds,
         "Col2Im": spell_out_blocks,
         "Conv": spell_out_volumes,
-        "Conv of long rows": spell_out_long_rows,
         "Conv with computed filters": spell_out_computed_filters,
         "ConvTranspose": spell_out_grouped_deconvolution,
         "DFT": spell_out_dft,
@@ -105,6 +104,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "ReverseSequence": spell_out_reversal,
         "Round": spell_out_round,
         "STFT": spell_out_stft,
+        "Conv of long rows": spell_out_long_rows,  # after STFT, which becomes one
         "ScatterND": spell_out_scatter,
         "ScatterND to computed places": spell_out_put_elements,
         "Selu": spell_out_selu,
