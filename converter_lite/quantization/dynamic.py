@@ -291,6 +291,8 @@ def _stays_float(node: ir.Node, signals: Mapping[ir.Node, str], settings: Dynami
         return "only matrix products are quantized at run time, and its weight stays float"
     if node.op_type in CONVOLUTIONS:
         return SAVES_NOTHING if is_small(node) else signals.get(node, "")
+    if node in signals:
+        return signals[node]
     if has_short_columns(node, weight, settings.least_summands):
         return FEW_SUMMANDS
     is_kept = not settings.layers or is_small(node) or len(g.static_shape(weight) or ()) < MATRIX_RANK

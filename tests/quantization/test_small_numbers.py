@@ -6,8 +6,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from converter_lite.quantization.dynamic import decide_dynamic
 from converter_lite.quantization.placement import decide_nodes
 from converter_lite.quantization.plan import NodeMode
+from converter_lite.quantization.settings import DynamicSettings
 from converter_lite.quantization.small_numbers import DIVIDES, IN_LOGARITHM
 from converter_lite.targets.devices import DSP
 from tests.support import build, normal
@@ -125,6 +127,26 @@ def test_filters_in_front_of_a_logarithm_stay_float() -> None:
     kept = {node.outputs[0].name for node in model.graph if plan.nodes[node.name or ""].reason == IN_LOGARITHM}
     assert kept == {"low", "re", "im", "re2", "im2", "power", "bands", "shifted"}
     assert [plan.mode(node) for node in model.graph if node.outputs[0].name in ("h", "y")] == [NodeMode.INTEGER] * 2
+
+
+@pytest.mark.parametrize("power", ["ReduceSumSquare<keepdims=0>(parts, three)", "ReduceL2<keepdims=0>(parts, three)"])
+def test_powers_of_one_operator_are_those_of_signals(power: str) -> None:
+    text = f"""g (float[1,1,400] x) => (float[1,6,40] y) {{
+        c = Conv<strides=[10]>(x, filters) parts = Reshape(c, shape) p = {power} b = MatMul(mel, p) y = Log(b) }}"""
+    constants = {"filters": normal(16, 1, 10), "mel": normal(1, 6, 8), "three": np.array([1])}
+    model = build(text, opset=18, shape=np.array([1, 2, 8, 40]), **constants)
+    plan = decide_nodes(model, DEVICE, frozenset())
+    assert [plan.nodes[node.name or ""].reason for node in model.graph if node.op_type == "Conv"] == [IN_LOGARITHM]
+
+
+@pytest.mark.parametrize("layers", [True, False])
+def test_a_product_in_front_of_a_logarithm_is_not_dynamic(layers: bool) -> None:
+    text = "g (float[1,40,64] x) => (float[1,40,48] y) { p = Mul(x, x) b = MatMul(p, mel) l = Log(b) y = MatMul(l, w) }"
+    model = build(text, mel=np.abs(normal(64, 64)), w=normal(64, 48))
+    plan = decide_dynamic(model, DynamicSettings(layers=layers), target="CPU")
+    _, bands, _, last = model.graph
+    assert plan.nodes[bands.name or ""].reason == IN_LOGARITHM
+    assert plan.mode(last) is NodeMode.DYNAMIC
 
 
 def test_behind_activations_only_the_layer_that_feeds_the_logarithm_stays_float() -> None:

@@ -217,7 +217,7 @@ def judge(model: str, setting: str, runtime: str, tally: Tally, folder: Path, *,
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize(
-    "setting", ["full", "KL", "full, nothing rewritten", "weights", "six bits", "four bits with data", "dynamic"]
+    "setting", ["full", "KL", "full, nothing rewritten", "weights", "six bits", "four bits with data"]
 )
 @pytest.mark.parametrize("frames", ["sound", "long frames"])
 def test_spectra_hold_in_the_runtime(frames: str, setting: str, runtime: str, tally: Tally, folder: Path) -> None:
