@@ -9,6 +9,46 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import DataError, ModelError, nearest
+from converter_lite.graph import ints_attribute
+
+_CHANNELS_SECOND = frozenset(
+    {
+        "AveragePool",
+        "BatchNormalization",
+        "Conv",
+        "ConvTranspose",
+        "DepthToSpace",
+        "GlobalAveragePool",
+        "GlobalMaxPool",
+        "GroupNormalization",
+        "InstanceNormalization",
+        "LRN",
+        "MaxPool",
+        "SpaceToDepth",
+    }
+)
+"""Operators for which the second axis is that of the channels."""
+
+_KEEP_AXES = frozenset(
+    {
+        "Add",
+        "Cast",
+        "Clip",
+        "DequantizeLinear",
+        "Div",
+        "Identity",
+        "Mul",
+        "Neg",
+        "Pad",
+        "QuantizeLinear",
+        "Relu",
+        "Resize",
+        "Sub",
+    }
+)
+"""Operators between a picture and its first layer that leave axes where they are."""
+
+_TO_SECOND, _PICTURE_RANK = (0, 3, 1, 2), 4
 
 
 @dataclass(frozen=True)
@@ -19,11 +59,13 @@ class InputSpec:
         name: Name in the graph.
         dtype: NumPy type of the tensor.
         shape: Dimensions in the model's own layout; ``None`` = not fixed.
+        channels_last: Where the first layers of a picture have its channels; ``None`` = they do not tell.
     """
 
     name: str
     dtype: np.dtype
     shape: tuple[int | None, ...]
+    channels_last: bool | None = None
 
     def __str__(self) -> str:
         return f"'{self.name}' {self.dtype} {format_shape(self.shape)}"
@@ -53,7 +95,26 @@ def input_specs(model: ir.Model, fixed_shapes: Mapping[str, tuple[int, ...]] | N
     fixed = dict(fixed_shapes or {})
     values = feed_values(model)
     check_names(fixed, [str(value.name) for value in values], key="inputShape")
-    return [InputSpec(str(value.name), _dtype(value), _shape(value, fixed.get(str(value.name)))) for value in values]
+    shapes = [_shape(value, fixed.get(str(value.name))) for value in values]
+    return [
+        InputSpec(str(value.name), _dtype(value), shape, _channels_last(value) if len(shape) == _PICTURE_RANK else None)
+        for value, shape in zip(values, shapes, strict=True)
+    ]
+
+
+def _channels_last(picture: ir.Value) -> bool | None:
+    """Whether the first layers move the last axis to the second place, as those of TensorFlow do, or read it as it is."""
+    found, values = set(), {picture: None}
+    for value in (waiting := list(values)):
+        for node, index in value.uses():
+            if node.op_type in _CHANNELS_SECOND and index == 0:
+                found.add(False)
+            elif node.op_type == "Transpose" and ints_attribute(node, "perm") == _TO_SECOND:
+                found.add(True)
+            elif node.op_type in _KEEP_AXES and node.outputs[0] not in values:
+                values[node.outputs[0]] = None
+                waiting.append(node.outputs[0])
+    return found.pop() if len(found) == 1 else None
 
 
 def check_names(given: Iterable[str], known: Iterable[str], *, key: str) -> None:

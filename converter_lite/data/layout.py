@@ -40,11 +40,13 @@ class Layout(Enum):
 
 
 def model_layout(spec: InputSpec) -> tuple[Layout, str | None]:
-    """The layout of a four-dimensional input, found from where 1, 3 or 4 channels stand.
+    """The layout of a four-dimensional input: that of its first layers, else found from where 1, 3 or 4 channels stand.
 
     Returns:
-        The layout, and a note for the log if the shape does not determine it (NCHW is assumed then).
+        The layout, and a note for the log if neither determines it (NCHW is assumed then).
     """
+    if spec.channels_last is not None:
+        return (Layout.NHWC if spec.channels_last else Layout.NCHW), None
     first, last = spec.shape[1] in PICTURE_CHANNELS, spec.shape[3] in PICTURE_CHANNELS
     if first != last:
         return (Layout.NCHW if first else Layout.NHWC), None

@@ -6,10 +6,11 @@ import pytest
 from converter_lite.data.bins import BinReader, tensor_shape
 from converter_lite.data.files import FileList
 from converter_lite.data.images import ImagePreprocess, load_image
-from converter_lite.data.inputs import InputSpec
+from converter_lite.data.inputs import InputSpec, input_specs
 from converter_lite.data.layout import DOUBT_RATIO, Layout, model_layout, roughness_ratio, to_layout
 from converter_lite.data.sources import open_bins
 from converter_lite.errors import DataError
+from tests.support import build, normal
 
 FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
 HERE = Path("x.bin")
@@ -37,6 +38,31 @@ def test_the_layout_is_where_the_channels_of_a_picture_stand(
     found, note = model_layout(spec(shape))
     assert found is layout
     assert (note is None) if doubt is None else (doubt in str(note) and "NCHW is assumed" in str(note))
+
+
+LAYERS = {
+    "Conv": (Layout.NCHW, "y = Conv(x, w)"),
+    "of TensorFlow": (Layout.NHWC, "t = Transpose<perm = [0, 3, 1, 2]>(x) y = Conv(t, w)"),
+    "of TensorFlow, normalized": (
+        Layout.NHWC,
+        "s = Sub(x, n) m = Mul(s, n) t = Transpose<perm = [0, 3, 1, 2]>(m) y = Conv(t, w)",
+    ),
+    "of both kinds": (None, "c = Conv(x, w) t = Transpose<perm = [0, 3, 1, 2]>(x) d = Conv(t, w) y = Add(c, d)"),
+    "others": (None, "t = Transpose<perm = [0, 2, 1, 3]>(x) y = Softmax(t)"),
+}
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+@pytest.mark.parametrize("sizes", ["1, 8, 8, 8", "1, 3, 8, 8", "1, 8, 8, 3", "N, H, W, C"])
+def test_the_first_layers_tell_where_the_channels_are_and_otherwise_the_shape(sizes: str, layers: str) -> None:
+    layout, body = LAYERS[layers]
+    channels = 3 if "3" in sizes else 8
+    model = build(
+        f"g (float[{sizes}] x) => (float[A, B, C, D] y) {{ {body} }}", w=normal(4, channels, 1, 1), n=normal(1)
+    )
+    (found,) = input_specs(model)
+    plain, note = model_layout(spec(found.shape))
+    assert model_layout(found) == ((plain, note) if layout is None else (layout, None))
 
 
 def test_transposing_there_and_back_gives_the_same_array() -> None:
