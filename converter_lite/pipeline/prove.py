@@ -63,6 +63,9 @@ NO_SAMPLES = (
 FIXED_SIZES = f"it may not allow the sizes of --inputShape; {BRANCHES}"
 """What to do where a runtime does not load a model whose shapes are given."""
 
+OTHER_TYPE = "onnxruntime computes this operator with other element types only: export the model in float32"
+"""What to do where a runtime has no kernel for a node."""
+
 if TYPE_CHECKING:
     from converter_lite.data.remember import RememberingDataset
 
@@ -365,6 +368,7 @@ def _reference(original: ir.Model, context: RunContext, threads: int, *, hint: s
     except ModelError as error:
         foreign = _foreign(original)
         if not foreign:
+            hint = OTHER_TYPE if "NOT_IMPLEMENTED" in error.message else hint
             raise ModelError(error.message, where=error.where, hint=hint or error.hint) from error
         shown = ", ".join(foreign[:5]) + (", ..." if len(foreign) > 5 else "")
         raise ModelError(

@@ -164,6 +164,17 @@ def test_sizes_that_a_model_does_not_allow_are_blamed_on_the_flag(workshop: Work
     assert "may not allow the sizes of --inputShape" in workshop.fail(1, "--inputShape=x:1,4")
 
 
+@pytest.mark.parametrize("flags", [(), ("--inputShape=x:1,3,8,8",)])
+def test_a_model_in_float64_that_the_runtime_cannot_compute_is_to_be_exported_in_float32(
+    workshop: Workshop, flags: tuple[str, ...]
+) -> None:
+    graph = "g (double[N,3,8,8] x) => (double[N,4,8,8] y) { y = Conv(x, w) }"
+    put(workshop, graph, (1, 3, 8, 8), w=normal(4, 3, 1, 1).astype(np.float64))
+    message = workshop.fail(1, *flags)
+    assert "export the model in float32" in message
+    assert "--inputShape" not in message
+
+
 @pytest.mark.parametrize("kind", ["NAIVE_BUFFER", "PADDLE"])
 def test_one_tensor_as_two_outputs_is_named(workshop: Workshop, kind: str) -> None:
     proto = build_proto("g (float[2,8] x) => (float[2,8] y) { y = MatMul(x, w) }", w=normal(8, 8))
