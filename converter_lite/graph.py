@@ -21,6 +21,9 @@ ALIASES = "aliases"
 FREQUENCIES = "frequencies"
 """Key of ``value.meta``: a constant holds the cosines and sines of a Fourier transform."""
 
+LENGTH = "length"
+"""Key of ``value.meta``: places that other operators count from the front now; the size of their shortest axis."""
+
 FLOAT_MAX = float(np.finfo(np.float32).max)
 
 KEPT_BELOW = 1 << 19

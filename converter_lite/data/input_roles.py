@@ -305,7 +305,10 @@ _RULES: Mapping[tuple[str, int], tuple[str, Callable[[ir.Node, int], Sequence[fl
 
 
 def index_bound(node: ir.Node, position: int) -> int | None:
-    """How many rows indices at this input of a node may name, if it holds indices into data of known shape."""
+    """How many rows indices at this input of a node may name, if it holds indices into data of known shape, or classes."""
+    if (node.op_type, node.domain, position) == ("OneHot", "", 0):
+        classes = scalar(node.inputs[1])
+        return None if classes is None else int(classes)
     data = _data(node)
     if position != 1 or not data or node.domain not in ("", "ai.onnx"):
         return None

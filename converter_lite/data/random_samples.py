@@ -18,7 +18,7 @@ from converter_lite.data.input_roles import Role, index_bound, role_of
 from converter_lite.data.inputs import InputSpec, feed_values, input_specs
 from converter_lite.data.open_sizes import USUAL_SIZES, OpenSizes
 from converter_lite.errors import DataError
-from converter_lite.graph import int_attribute
+from converter_lite.graph import LENGTH, int_attribute
 
 MAX_BYTES = 1 << 30
 """Bytes of one input of a random sample; the largest inputs of known networks (3-D scans) have a quarter of it."""
@@ -296,7 +296,9 @@ def _uses(value: ir.Value) -> tuple[list[int], set[str]]:
     operators: set[str] = set()
     pending, seen = [value], {value}
     while pending:
-        for use in pending.pop().uses():
+        current = pending.pop()
+        rows += [current.meta[LENGTH]] if LENGTH in current.meta else []
+        for use in current.uses():
             node = use.node
             table = _EMBEDDING_TABLES.get(node.op_type, {}).get(use.idx)
             size = None if table is None else _table_rows(node.inputs[table], int_attribute(node, "axis", 0))

@@ -4,6 +4,8 @@ import pytest
 
 from converter_lite.data.random_samples import random_samples
 from converter_lite.errors import DataError
+from converter_lite.passes.spelled_out.indexing import spell_out_negative_classes, spell_out_negative_indices
+from tests.support import build
 
 
 def value(name: str, dtype: ir.DataType, shape: list[int | str | None]) -> ir.Value:
@@ -48,6 +50,25 @@ def test_a_gather_from_computed_data_of_known_size_bounds_its_indices() -> None:
     feed = next(iter(random_samples(model([x, index], [ir.node("Gather", [x, index], attributes={"axis": 1})]), 1)))
     assert feed["index"].min() >= 0
     assert 3 < feed["index"].max() < 100
+
+
+INDEXED = {
+    "GatherND": ("float[1,6,3] x, int64[5,2] i", "y = GatherND(x, i)", 1),
+    "GatherElements": ("float[1,2,8] x, int64[1,5,8] i", "y = GatherElements<axis=1>(x, i)", 2),
+    "OneHot": ("int64[1,5] i", "y = OneHot(i, two, values)", 2),
+}
+
+
+@pytest.mark.parametrize("operator", INDEXED)
+def test_indices_are_as_small_where_those_below_zero_are_counted_by_other_operators(operator: str) -> None:
+    inputs, body, length = INDEXED[operator]
+    model = build(
+        f"g ({inputs}) => (float[a,b,c] y) {{ {body} }}", two=np.array(2), values=np.array([0, 1], np.float32)
+    )
+    expected = [feed["i"] for feed in random_samples(model, 8)]
+    assert np.max(expected) == length - 1
+    assert spell_out_negative_classes(model) + spell_out_negative_indices(model) == 1
+    np.testing.assert_array_equal([feed["i"] for feed in random_samples(model, 8)], expected)
 
 
 def test_indices_into_rows_of_unknown_number_are_zero_also_behind_a_choice_of_one_of_them() -> None:

@@ -47,6 +47,7 @@ def counted(
         return places if (stored >= 0).all() else g.add_initializer(graph, f"{places.name}_counted", stored % whole)
     if is_from_the_front(places, trusted_inputs=trusted_inputs):
         return places
+    places.meta[g.LENGTH] = min(*sizes, places.meta.get(g.LENGTH, sizes[0]))
     zero = g.add_initializer(graph, f"{node.name}_zero", np.array(0, kind.numpy()))
     below = insert(graph, node, "Less", [places, zero], shape)
     number = insert(graph, node, "Cast", [below], shape, to=kind.value)
