@@ -83,7 +83,8 @@ def _store_weight(graph: ir.Graph, node: ir.Node, names: g.Names) -> bool:
     zero = g.input_at(node, 2)
     if values is None or scale is None or scale.ndim > 1 or (zero is not None and not g.is_constant(zero)):
         return False
-    dtype = zero.dtype if zero is not None and zero.dtype is not None else ir.DataType.UINT8
+    dtype = zero.dtype if zero is not None else None
+    dtype = dtype or ir.DataType(g.int_attribute(node, "output_dtype", 0) or ir.DataType.UINT8.value)
     if dtype not in _LIMITS or node.outputs[0].is_graph_output():
         return False
     axis = g.int_attribute(node, "axis", 1) % values.ndim if scale.size > 1 else None

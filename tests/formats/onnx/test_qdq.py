@@ -21,7 +21,7 @@ from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.paddle.device_rules import violations
 from tests.formats.paddle.models import random, small_network
 from tests.formats.paddle.plans import convert_to_nb, plan_full, plan_weights
-from tests.support import build
+from tests.support import build, normal
 
 
 def full() -> QuantizedModel:
@@ -100,6 +100,16 @@ def test_integer_weights_alone_are_weight_mode(tmp_path: Path) -> None:
     modes = [node.mode for node in read_qdq(read_onnx(path)).plan.nodes.values()]
     assert modes.count(NodeMode.WEIGHT) >= 3
     assert NodeMode.INTEGER not in modes
+
+
+@pytest.mark.parametrize(("kind", "most"), [("INT8", 127), ("INT4", 7), ("UINT8", 255)])
+def test_weights_are_stored_in_the_type_that_their_quantizer_names(kind: str, most: int) -> None:
+    weight, low = normal(6, 4), 0 if kind.startswith("U") else -most
+    scale = np.float32(np.abs(weight).max() / most)
+    stored = f"q = QuantizeLinear<output_dtype={ir.DataType[kind].value}>(w, s) d = DequantizeLinear(q, s)"
+    model = build(f"g (float[2,6] x) => (float[2,4] y) {{ {stored} y = MatMul(x, d) }}", opset=21, w=weight, s=scale)
+    (name,) = (quantized := read_qdq(model)).plan.weights
+    np.testing.assert_array_equal(quantized.integers(name), np.clip(np.rint(weight / scale), low, most))
 
 
 def test_an_output_behind_qdq_keeps_its_name() -> None:
