@@ -111,6 +111,9 @@ def products() -> Iterator[Case]:
     heads = (values((2, 3, 4, 5)), values((2, 5, 3, 2), 1), const((3, 2, 6)))
     yield case("einsum_of_three", "Einsum", *heads, equation="bhij,bjhd,hdm->bim")
     yield case("matmul_vector", "MatMul", values((3, 8)), values((8,), 1))
+    yield case("matmul_vector_left", "MatMul", values((8,)), const((8, 5)))
+    yield case("matmul_vector_by_stack", "MatMul", values((8,)), values((3, 8, 5), 1))
+    yield case("matmul_of_vectors", "MatMul", values((8,)), values((8,), 1))
     yield case("matmul_broadcast", "MatMul", values((2, 1, 4, 8)), values((2, 3, 8, 5), 1))
 
 
@@ -338,8 +341,6 @@ def resizes() -> Iterator[Case]:
     scales = (np.array([1, 1, 1.3, 0.7], np.float32),)
     yield case("resize_fraction", "Resize", x, none, scales, mode="linear")
     yield case("resize_3d", "Resize", values((1, 3, 8)), none, (np.array([1, 1, 2], np.float32),), mode="linear")
-    yield case("upsample", "Upsample", x, double, opset=9)
-    yield case("upsample_linear", "Upsample", x, double, opset=9, mode="linear")
 
 
 def recurrent() -> Iterator[Case]:

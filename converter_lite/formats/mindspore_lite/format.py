@@ -59,6 +59,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "IsInf",
             "Recurrent layers of other forms",
             "Loop",
+            "MatMul",
             "MaxPool of volumes",
             "MaxPool with places",
             "MaxUnpool",

@@ -22,7 +22,7 @@ from tests.formats.mindspore_lite.models import (
     fully_quantized,
     weights_quantized,
 )
-from tests.support import build
+from tests.support import build, normal
 
 
 def operators(model: ir.Model) -> Counter[str]:
@@ -317,6 +317,43 @@ def test_constants_beyond_float16_stay_float32(largest: float, kind: DataType) -
     assert [
         t.dtype for t in read(write(floating(model), options=MsOptions(float16=True))).tensors if t.is_constant
     ] == [kind]
+
+
+@pytest.mark.parametrize("numbers", [[1e-12], [0.0, 1e-8, -1e-9]])
+def test_constants_that_would_be_nothing_but_zeros_in_float16_stay_float32(numbers: list[float]) -> None:
+    array = np.array(numbers, np.float32)
+    model = build("g (float[2,3] x) => (float[2,3] y) { a = Abs(x) y = Add(a, w) }", w=array)
+    file = read(write(floating(model), options=MsOptions(float16=True)))
+    assert [t.dtype for t in file.tensors if t.is_constant] == [DataType.FLOAT32]
+    zeros = build("g (float[2,3] x) => (float[2,3] y) { a = Abs(x) y = Add(a, w) }", w=0 * array)
+    file = read(write(floating(zeros), options=MsOptions(float16=True)))
+    assert [t.dtype for t in file.tensors if t.is_constant] == [DataType.FLOAT16]
+
+
+@pytest.mark.parametrize("bias", [(4, 5), (4, 1), None], ids=["matrix", "column", "computed"])
+@pytest.mark.parametrize("compatibility", Compatibility)
+def test_weights_of_products_with_any_bias_are_stored_as_planned(
+    bias: tuple[int, ...] | None, compatibility: Compatibility
+) -> None:
+    constants = {"w": normal(64, 5), **({"c": normal(*bias)} if bias else {})}
+    inputs = {"x": (4, 64), **({} if bias else {"c": (4, 5)})}
+    model = from_nodes([helper.make_node("Gemm", ["x", "w", "c"], ["y"], beta=0.5)], inputs, constants, ["y"])
+    file = lower(weights_quantized(model, 4), options=MsOptions(compatibility=compatibility))
+    (weight,) = (tensor for tensor in file.tensors if tensor.is_constant and tensor.dims == (64, 5))
+    assert (weight.quant is not None) == (compatibility is Compatibility.DEVICE)
+    assert (weight.compression is Compression.FSE) == (compatibility is Compatibility.WHEEL)
+
+
+def test_a_clip_of_whole_numbers_without_bounds_is_left_out() -> None:
+    model = build("g (int32[2,3] x) => (int32[2,3] y) { a = Clip(x) y = Add(a, a) }")
+    assert operators(model) == {"AddFusion": 1}
+
+
+@pytest.mark.parametrize("rank", [2, 3, 5])
+def test_normalizations_by_neighbours_are_of_pictures(rank: int) -> None:
+    sizes = ",".join("234"[:rank] + "5" * (rank - 3))
+    model = build(f"g (float[{sizes}] x) => (float[{sizes}] y) {{ y = LRN<size=3>(x) }}")
+    assert [problem.reason for problem in check(model)] == [f"a tensor of {rank} axes, where it takes pictures"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
     refuse_whole_numbers,
     required,
 )
-from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering
 from converter_lite.graph import FLOAT_MAX, attribute, clamp_bounds, input_at
 
 
@@ -43,8 +43,9 @@ def _clip_by_comparison(ctx: Lowering, node: ir.Node) -> None:
         bound = input_at(node, place)
         if bound is not None:
             index = ctx.emit(op, [index, ctx.operand(bound, rank, pm.identity(rank))], dims)
-    if index == ctx.use(x):
-        raise Unsupported("a Clip without bounds")
+    if index == ctx.use(x):  # no bounds
+        ctx.alias(out, x, pm.identity(rank))
+        return
     ctx.bind(out, index)
 
 

@@ -41,8 +41,7 @@ def _matmul(ctx: Lowering, node: ir.Node) -> None:
     refuse_whole_numbers(ctx, a)
     out = node.outputs[0]
     if min(len(ctx.shape(a)), len(ctx.shape(b))) < 2:
-        _with_vector(ctx, node)
-        return
+        raise Unsupported("a matrix product with a vector")
     bias, out = _following_bias(ctx, node, out)
     _product(ctx, _Product(node, a, b, out, bias))
 
@@ -78,19 +77,6 @@ def _exceeds_integers(ctx: Lowering, node: ir.Node, bias: NDArray[np.float32]) -
     return bool(np.any(steps > BIAS_LIMIT))
 
 
-def _with_vector(ctx: Lowering, node: ir.Node) -> None:
-    """A product with a vector, as one with a matrix of one row or column."""
-    a, b, out = required(node, 0), required(node, 1), node.outputs[0]
-    left, right = ctx.shape(a), ctx.shape(b)
-    row = ctx.use(a) if len(left) > 1 else ctx.reshape(ctx.use(a), (1, *left))
-    column = ctx.use(b) if len(right) > 1 else ctx.reshape(ctx.use(b), (*right, 1))
-    dims = ctx.ms.tensors[row].dims[:-1] + ctx.ms.tensors[column].dims[-1:]
-    if len(left) > 2 and len(right) > 2:
-        raise Unsupported("a product of a vector with a stack of matrices")
-    index = ctx.emit("MatMulFusion", [row, column], dims)
-    ctx.bind(out, ctx.reshape(index, ctx.shape(out) or (1,)))
-
-
 def _gemm(ctx: Lowering, node: ir.Node) -> None:
     a, b, c = required(node, 0), required(node, 1), input_at(node, 2)
     refuse_whole_numbers(ctx, a)
@@ -113,7 +99,7 @@ def _gemm(ctx: Lowering, node: ir.Node) -> None:
 def _general_gemm(ctx: Lowering, node: ir.Node, alpha: float, beta: float, turn: tuple[bool, bool]) -> None:
     a, b, c, out = required(node, 0), required(node, 1), input_at(node, 2), node.outputs[0]
     dims = ctx.shape(out)
-    index = ctx.emit("MatMulFusion", [ctx.use(a), ctx.use(b)], dims, transpose_a=turn[0], transpose_b=turn[1])
+    index = _real_product(ctx, _Product(node, a, b, out, turn=turn), kind=0)
     if alpha != 1.0:
         index = ctx.emit("MulFusion", [index, ctx.float_constant(alpha)], dims)
     if c is not None:
@@ -125,20 +111,24 @@ def _general_gemm(ctx: Lowering, node: ir.Node, alpha: float, beta: float, turn:
 
 
 def _product(ctx: Lowering, product: _Product) -> None:
-    node, a, b, turn = product.node, product.a, product.b, product.turn
     integer = _computes_integers(ctx, product)
     kind, out = ctx.fused_activation(product.out, integer=integer)
-    flags: dict[str, Any] = {"transpose_a": turn[0], "transpose_b": turn[1], "activation_type": kind}
-    rank = len(ctx.shape(b))
-    axis = rank - 2 if turn[1] else rank - 1
     if integer:
-        _integer_product(ctx, product, out, axis, flags)
-        return
+        _integer_product(ctx, product, out, kind)
+    else:
+        ctx.bind(out, _real_product(ctx, product, kind))
+
+
+def _real_product(ctx: Lowering, product: _Product, kind: int) -> int:
+    """The result where the data are floats, or become integers at run time; weights may be stored as integers."""
+    node, a, b, flags = product.node, product.a, product.b, _flags(product, kind)
+    rank = len(ctx.shape(b))
     if is_constant(b):
-        stored = weight(ctx, node, b, pm.identity(rank), axis=axis, shared=True)
+        stored = weight(ctx, node, b, pm.identity(rank), axis=_axis(product, rank), shared=True)
     else:
         stored = Weight(ctx.use(b))
-    left, dims = ctx.use(a), ctx.shape(out)
+    left, shape = ctx.use(a), ctx.shape(product.out)
+    dims = shape
     if stored.mark is QuantType.DYNAMIC:
         if len(dims) > DYNAMIC_RANK:  # its kernel ends the process then
             rows = math.prod(dims[:-1])
@@ -154,12 +144,19 @@ def _product(ctx: Lowering, product: _Product) -> None:
     inputs = [left, stored.index]
     if stored.channel_scale is not None:
         index = ctx.emit("MatMulFusion", inputs, dims, **{**flags, "activation_type": 0})
-        ctx.bind(out, _as_stack(ctx, scaled(ctx, index, stored, product.bias, kind), ctx.shape(out)))
-        return
+        return _as_stack(ctx, scaled(ctx, index, stored, product.bias, kind), shape)
     inputs += [] if product.bias is None else [ctx.add_constant(product.bias, f"{node.name}_bias")]
-    mark = stored.mark
-    index = ctx.emit("MatMulFusion", inputs, dims, dtype=DataType.FLOAT32, quant_type=mark, **flags)
-    ctx.bind(out, _as_stack(ctx, index, ctx.shape(out)))
+    index = ctx.emit("MatMulFusion", inputs, dims, dtype=DataType.FLOAT32, quant_type=stored.mark, **flags)
+    return _as_stack(ctx, index, shape)
+
+
+def _flags(product: _Product, kind: int) -> dict[str, Any]:
+    return {"transpose_a": product.turn[0], "transpose_b": product.turn[1], "activation_type": kind}
+
+
+def _axis(product: _Product, rank: int) -> int:
+    """Axis of the output channels of a weight of so many axes."""
+    return rank - 2 if product.turn[1] else rank - 1
 
 
 def _as_stack(ctx: Lowering, index: int, dims: tuple[int, ...]) -> int:
@@ -175,18 +172,21 @@ def _computes_integers(ctx: Lowering, product: _Product) -> bool:
     return ctx.computes_integers(product.node, read, product.out)
 
 
-def _integer_product(ctx: Lowering, product: _Product, out: ir.Value, axis: int, flags: dict[str, Any]) -> None:
+def _integer_product(ctx: Lowering, product: _Product, out: ir.Value, kind: int) -> None:
     node, a, b, bias = product.node, product.a, product.b, product.bias
     left = ctx.use(a, integer=True)
     if is_constant(b):
-        right, w_quant = int8_weight(ctx, node, b, pm.identity(len(ctx.shape(b))), axis=axis)
+        rank = len(ctx.shape(b))
+        right, w_quant = int8_weight(ctx, node, b, pm.identity(rank), axis=_axis(product, rank))
     else:
         right, w_quant = ctx.use(b, integer=True), MsQuant.of(1.0, 0, 8)
     inputs = [left, right]
     if bias is not None:
         inputs.append(int32_bias(ctx, bias, ctx.activation_quant(a), w_quant, f"{node.name}_bias"))
     quant = ctx.activation_quant(out)
-    index = ctx.emit("MatMulFusion", inputs, ctx.shape(out), quant=quant, quant_type=QuantType.ALL, **flags)
+    index = ctx.emit(
+        "MatMulFusion", inputs, ctx.shape(out), quant=quant, quant_type=QuantType.ALL, **_flags(product, kind)
+    )
     ctx.bind(out, index, integer=True)
 
 

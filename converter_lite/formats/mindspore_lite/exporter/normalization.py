@@ -166,6 +166,8 @@ def _lp_norm(ctx: Lowering, node: ir.Node) -> None:
 def _lrn(ctx: Lowering, node: ir.Node) -> None:
     """The runtime's alpha is per element, ONNX divides by the size of the window."""
     x, out = required(node, 0), node.outputs[0]
+    if len(ctx.shape(x)) != 4:
+        raise Unsupported(f"a tensor of {len(ctx.shape(x))} axes, where it takes pictures")
     size, channels = int_attribute(node, "size", 1), ctx.shape(x)[1]
     if size % 2 == 0:
         raise Unsupported("a window of even size")

@@ -228,10 +228,10 @@ def _prune(ms: MsModel) -> None:
 
 
 def _halve(ms: MsModel) -> None:
-    """Float32 constants as float16; those with finite numbers beyond its range stay."""
+    """Float32 constants as float16; finite numbers beyond its range stay, and so does what would be nothing but zeros."""
     for tensor in ms.tensors:
         if isinstance(tensor.data, np.ndarray) and tensor.dtype is DataType.FLOAT32:
             with np.errstate(over="ignore"):
                 half = tensor.data.astype(np.float16)
-            if np.array_equal(np.isinf(half), np.isinf(tensor.data)):
+            if np.array_equal(np.isinf(half), np.isinf(tensor.data)) and np.any(half) == np.any(tensor.data):
                 tensor.data, tensor.dtype = half, DataType.FLOAT16
