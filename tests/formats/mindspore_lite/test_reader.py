@@ -7,6 +7,7 @@ from onnx import helper
 
 from converter_lite.errors import FormatError
 from converter_lite.formats.mindspore_lite.container import from_bytes, to_bytes
+from converter_lite.formats.mindspore_lite.enums import DataType
 from converter_lite.formats.mindspore_lite.exporter.writer import write
 from converter_lite.formats.mindspore_lite.importer.reader import to_quantized_model
 from converter_lite.formats.mindspore_lite.options import Compatibility, MsOptions
@@ -24,6 +25,7 @@ from tests.formats.mindspore_lite.models import (
 from tests.formats.mindspore_lite.test_writer import RANGES
 from tests.runtimes.ms_case import Case
 from tests.runtimes.ms_cases import FAMILIES
+from tests.support import build
 
 
 def run(model: ir.Model, feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -54,6 +56,29 @@ def differs(case: Case) -> float:
 def test_every_operator_that_is_written_is_rebuilt(family) -> None:  # type: ignore[no-untyped-def]
     wrong = {case.name: difference for case in family() if (difference := differs(case)) > case.tolerance}
     assert wrong == {}
+
+
+@pytest.mark.parametrize("mode", ["", "DCR", "CRD"])
+def test_blocks_of_channels_are_in_the_order_that_the_file_names(mode: str) -> None:
+    ms = from_bytes(
+        write(floating(build("g (float[1,8,2,3] x) => (float[1,2,4,6] y) { y = DepthToSpace<blocksize=2>(x) }")))
+    )
+    (node,) = (node for node in ms.nodes if node.op == "DepthToSpace")
+    node.attributes["mode"] = mode
+    (made,) = (node for node in to_quantized_model(to_bytes(ms)).model.graph if node.op_type == "DepthToSpace")
+    assert made.attributes["mode"].as_string() == (mode or "DCR")
+
+
+def test_whole_numbers_are_read_that_are_padded_by_reflection() -> None:
+    ms = from_bytes(
+        write(floating(build('g (float[2,3] x) => (float[2,5] y) { y = Pad<mode="reflect">(x, p) }', p=[0, 1, 0, 1])))
+    )
+    for tensor in ms.tensors:
+        tensor.dtype = DataType.INT32
+    sample = {"x": np.arange(6, dtype=np.int32).reshape(2, 3)}
+    np.testing.assert_array_equal(
+        run(to_quantized_model(ms).model, sample)["y"], np.pad(sample["x"], ((0, 0), (1, 1)), "reflect")
+    )
 
 
 @pytest.mark.parametrize("bits", range(1, 17))

@@ -208,12 +208,13 @@ def _pad(ctx: Importer, node: MsNode) -> None:
     if mode not in names:
         raise FormatError(f"padding mode {mode} is not supported", where=ctx.where)
     pairs = ctx.ints(node.inputs[1])
-    value = float(node.attributes["constant_value"])
-    if len(node.inputs) > 2:
-        value = float(ctx.array(node.inputs[2]).reshape(-1)[0])
-    fill = ctx.initializer(np.array(value, np.float32), "fill", key=("number", value))
-    pads = ctx.int64(pairs[::2] + pairs[1::2], "pads")
-    ctx.bind(node.outputs[0], ctx.add("Pad", [ctx.value(node.inputs[0]), pads, fill], mode=names[mode]))
+    inputs = [ctx.value(node.inputs[0]), ctx.int64(pairs[::2] + pairs[1::2], "pads")]
+    if mode == PaddingMode.CONSTANT:
+        value = float(node.attributes["constant_value"])
+        if len(node.inputs) > 2:
+            value = float(ctx.array(node.inputs[2]).reshape(-1)[0])
+        inputs.append(ctx.initializer(np.array(value, np.float32), "fill", key=("number", value)))
+    ctx.bind(node.outputs[0], ctx.add("Pad", inputs, mode=names[mode]))
 
 
 def _strided_slice(ctx: Importer, node: MsNode) -> None:

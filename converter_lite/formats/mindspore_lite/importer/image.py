@@ -15,7 +15,6 @@ from converter_lite.formats.mindspore_lite.importer.activation import activated
 from converter_lite.formats.mindspore_lite.importer.context import Importer
 
 _AUTO_PAD = {PadMode.SAME: "SAME_UPPER", PadMode.VALID: "VALID"}
-_DCR = "DCR"
 
 
 def numbers(node: MsNode, name: str, default: list[int]) -> list[int]:
@@ -165,7 +164,7 @@ def _new_size(node: MsNode) -> list[int]:
 
 def _depth_to_space(ctx: Importer, node: MsNode) -> None:
     block = int(node.attributes["block_size"])
-    extra = {"mode": _DCR} if node.op == "DepthToSpace" else {}
+    extra = {"mode": node.attributes.get("mode") or "DCR"} if node.op == "DepthToSpace" else {}
     image_output(ctx, node.outputs[0], ctx.add(node.op, [image_input(ctx, node.inputs[0])], blocksize=block, **extra))
 
 
