@@ -11,7 +11,7 @@ from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import DataType, PaddingMode
 from converter_lite.formats.mindspore_lite.exporter.common import Lower, gather_axis, required, strided_slice
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
-from converter_lite.graph import attribute, input_at, ints_attribute, scalar
+from converter_lite.graph import attribute, input_at, scalar
 
 _PICKED = ("edge", "wrap")
 _MODES = {"constant": PaddingMode.CONSTANT, "reflect": PaddingMode.REFLECT}
@@ -65,7 +65,7 @@ def _pad(ctx: Lowering, node: ir.Node) -> None:
     if rank > _MOST_AXES:
         raise Unsupported(f"a tensor of {rank} axes (at most {_MOST_AXES})")
     given = input_at(node, 2)
-    value = float(attribute(node, "value", 0.0)) if given is None else scalar(given)  # type: ignore[arg-type]
+    value = 0.0 if given is None else scalar(given)
     if value is None:
         raise Unsupported("the padding value is not constant")
     perm = ctx.best_perm([x], rank)
@@ -108,8 +108,7 @@ def _pad_by_picking(ctx: Lowering, node: ir.Node, mode: str, amounts: list[tuple
 
 
 def _amounts(ctx: Lowering, node: ir.Node, rank: int) -> tuple[list[int], list[int]]:
-    given, axes_value = input_at(node, 1), input_at(node, 3)
-    pads = list(ints_attribute(node, "pads")) if given is None else ctx.ints(given, "pads")
+    pads, axes_value = ctx.ints(required(node, 1), "pads"), input_at(node, 3)
     axes = list(range(rank)) if axes_value is None else [a % rank for a in ctx.ints(axes_value, "axes")]
     begins, ends = [0] * rank, [0] * rank
     for i, axis in enumerate(axes):

@@ -84,8 +84,7 @@ def _softmax(op: str) -> Lower:
     def lower(ctx: Lowering, node: ir.Node) -> None:
         x, out = required(node, 0), node.outputs[0]
         shape, rank = ctx.shape(x), len(ctx.shape(x))
-        graph = node.graph
-        old = graph is not None and opset(ctx.quantized.model) < 13
+        old = opset(ctx.quantized.model) < 13
         axis = axis_of(node, rank, 1 if old else -1)
         if old and int(np.prod(shape[axis + 1 :])) != 1:
             raise Unsupported("Softmax over several axes (opset below 13)")
@@ -136,7 +135,7 @@ def _topk(ctx: Lowering, node: ir.Node) -> None:
     """The runtime always takes the largest; the smallest are the largest of the negated values."""
     x, rank = required(node, 0), len(ctx.shape(required(node, 0)))
     axis = axis_of(node, rank, -1)
-    count = ctx.ints(required(node, 1), "k")[0] if len(node.inputs) > 1 else int_attribute(node, "k", 1)
+    count = ctx.ints(required(node, 1), "k")[0]
     order = (*(a for a in range(rank) if a != axis), axis)
     source = ctx.use(x, order)
     smallest = not int_attribute(node, "largest", 1)

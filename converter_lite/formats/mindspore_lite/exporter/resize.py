@@ -1,4 +1,4 @@
-"""Resize and Upsample.
+"""Resize.
 
 Only cases in which the runtime agrees with ONNX use its Resize; the others are exact by construction: nearest is a
 Gather along each axis, linear and cubic are a product with the matrix of interpolation weights along each axis.
@@ -36,12 +36,9 @@ _NATIVE_LINEAR = {
 def _resize(ctx: Lowering, node: ir.Node) -> None:
     x, out = required(node, 0), node.outputs[0]
     before, after = ctx.shape(x), ctx.shape(out)
-    if node.op_type == "Upsample":
-        mode, transform, rounding = str(attribute(node, "mode", "nearest")), "asymmetric", "floor"
-    else:
-        mode = str(attribute(node, "mode", "nearest"))
-        transform = str(attribute(node, "coordinate_transformation_mode", "half_pixel"))
-        rounding = str(attribute(node, "nearest_mode", "round_prefer_floor"))
+    mode = str(attribute(node, "mode", "nearest"))
+    transform = str(attribute(node, "coordinate_transformation_mode", "half_pixel"))
+    rounding = str(attribute(node, "nearest_mode", "round_prefer_floor"))
     if int_attribute(node, "antialias", 0) or int_attribute(node, "exclude_outside", 0):
         raise Unsupported("antialias or exclude_outside")
     if transform == "tf_crop_and_resize":
@@ -74,27 +71,24 @@ def _resize(ctx: Lowering, node: ir.Node) -> None:
 
 def _scales(ctx: Lowering, node: ir.Node, before: Sequence[int], after: Sequence[int]) -> list[float]:
     """Scale of every axis: as written, or from the sizes."""
-    place = 2 if node.op_type == "Resize" and len(node.inputs) > 2 else 1
-    given = constant(input_at(node, place))
-    if given is None and input_at(node, place) is not None:
+    given = constant(input_at(node, 2))
+    if given is None and input_at(node, 2) is not None:
         raise Unsupported("its scales are not constant")
     plain = [b / a for a, b in zip(before, after, strict=True)]
-    written = given.reshape(-1) if given is not None else attribute(node, "scales", None)
     axes = [a % len(before) for a in ints_attribute(node, "axes", tuple(range(len(before))))]
-    if written is None or len(written) == 0:  # type: ignore[arg-type]
-        written = _common_scale(ctx, node, [before[axis] for axis in axes])
-    if written is None:
-        return plain
-    for axis, scale in zip(axes, written, strict=True):  # type: ignore[call-overload]
-        plain[axis] = float(scale)
+    written = [float(scale) for scale in given.reshape(-1)] if given is not None else []
+    written = written or _common_scale(ctx, node, [before[axis] for axis in axes])
+    if written:
+        for axis, scale in zip(axes, written, strict=True):
+            plain[axis] = scale
     return plain
 
 
-def _common_scale(ctx: Lowering, node: ir.Node, before: Sequence[int]) -> list[float] | None:
-    """The scale of all axes that keeps the picture's proportions, of which the sizes are rounded; ``None``: each has its own."""
+def _common_scale(ctx: Lowering, node: ir.Node, before: Sequence[int]) -> list[float]:
+    """The scale of all axes that keeps the picture's proportions, of which the sizes are rounded; none: each has its own."""
     choose = {"not_larger": min, "not_smaller": max}.get(str(attribute(node, "keep_aspect_ratio_policy", "stretch")))
     if choose is None:
-        return None
+        return []
     sizes = ctx.ints(required(node, 3), "sizes")
     return [choose(size / side for size, side in zip(sizes, before, strict=True))] * len(before)
 
@@ -161,4 +155,4 @@ def _reordered(ctx: Lowering, index: int, order: pm.Perm, wanted: pm.Perm) -> in
     return ctx.transpose(index, step)
 
 
-TABLE: dict[str, Lower] = {"Resize": _resize, "Upsample": _resize}
+TABLE: dict[str, Lower] = {"Resize": _resize}

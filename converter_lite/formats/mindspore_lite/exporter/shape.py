@@ -131,10 +131,6 @@ def _slice(ctx: Lowering, node: ir.Node) -> None:
 
 
 def _slice_ranges(ctx: Lowering, node: ir.Node, rank: int) -> tuple[list[int], list[int], list[int], list[int]]:
-    if len(node.inputs) == 1:
-        starts, ends = list(ints_attribute(node, "starts")), list(ints_attribute(node, "ends"))
-        axes = list(ints_attribute(node, "axes", tuple(range(len(starts)))))
-        return starts, ends, [a % rank for a in axes], [1] * len(starts)
     starts, ends = ctx.ints(node.inputs[1], "starts"), ctx.ints(node.inputs[2], "ends")
     axes_value, steps_value = input_at(node, 3), input_at(node, 4)
     axes = list(range(len(starts))) if axes_value is None else ctx.ints(axes_value, "axes")
