@@ -39,7 +39,7 @@ GRIDS = {
 }
 """Element type of integers -> bits and sign of their grid."""
 
-BLOCK_HINT = "only --saveType=ONNX keeps them as they are; start from the float model"
+AS_THEY_ARE_HINT = "only --saveType=ONNX keeps them as they are; start from the float model"
 
 WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
@@ -115,9 +115,20 @@ def _take_out(quantized: QuantizedModel, node: ir.Node, where: str) -> None:
     producer = source.producer()
     if producer is None or producer.op_type != "QuantizeLinear" or producer.inputs[0] is None:
         raise ModelError("integers that no QuantizeLinear gives", where=f"{where} {g.label(node)}".strip())
+    if not _is_same_grid(params, _params(producer, source.dtype, where)):
+        raise ModelError(
+            f"its scale or zero point is not that of {g.label(producer)}, whose integers it reads",
+            where=f"{where} {g.label(node)}".strip(),
+            hint=AS_THEY_ARE_HINT,
+        )
     value = producer.inputs[0]
     quantized.plan.activations[str(value.name)] = params
     _replace(quantized.model.graph, node, value)
+
+
+def _is_same_grid(first: QuantParams, second: QuantParams) -> bool:
+    same = np.array_equal(first.scale, second.scale) and np.array_equal(first.zero_point, second.zero_point)
+    return same and first.spec.axis == second.spec.axis
 
 
 def _joined_parts(quantized: QuantizedModel, add: ir.Node) -> ir.Value | None:
@@ -198,7 +209,9 @@ def _block_params(
     stored = g.constant(node.inputs[0])
     axis = g.int_attribute(node, "axis", 1)
     if stored is None or not -stored.ndim <= axis < stored.ndim or block < 1:
-        raise ModelError("scales per block of what is no constant, or has no such axis", where=place, hint=BLOCK_HINT)
+        raise ModelError(
+            "scales per block of what is no constant, or has no such axis", where=place, hint=AS_THEY_ARE_HINT
+        )
     axis %= stored.ndim
     scale = scale.astype(np.float32)
     zeros = np.zeros(scale.shape, np.int32) if zero is None else zero.astype(np.int32)

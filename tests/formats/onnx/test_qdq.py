@@ -112,6 +112,15 @@ def test_weights_are_stored_in_the_type_that_their_quantizer_names(kind: str, mo
     np.testing.assert_array_equal(quantized.integers(name), np.clip(np.rint(weight / scale), low, most))
 
 
+@pytest.mark.parametrize("grid", ["double, zero", "scale, five", "double"])
+def test_integers_that_are_taken_for_those_of_another_grid_are_refused(grid: str) -> None:
+    nodes = f"q = QuantizeLinear(x, scale, zero) y = DequantizeLinear(q, {grid})"
+    known = {"scale": np.float32(0.1), "double": np.float32(0.2), "zero": np.int8(0), "five": np.int8(5)}
+    model = build(f"g (float[4] x) => (float[4] y) {{ {nodes} }}", **{n: a for n, a in known.items() if n in nodes})
+    with pytest.raises(ModelError, match="is not that of QuantizeLinear_0"):
+        read_qdq(model)
+
+
 def test_an_output_behind_qdq_keeps_its_name() -> None:
     model = build(
         "g (float[2] x) => (float[2] y) { r = Relu(x) q = QuantizeLinear(r, s, z) y = DequantizeLinear(q, s, z) }",
