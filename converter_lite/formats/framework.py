@@ -20,9 +20,8 @@ import onnx_ir as ir
 
 from converter_lite.errors import ConverterError, ModelError, UsageError
 from converter_lite.formats.child import ANSWER, MODEL, REQUEST, Answer, Request, last_line
-from converter_lite.formats.onnx.at_load import recognize_dequantizers
-from converter_lite.formats.onnx.qdq import read_qdq
-from converter_lite.formats.onnx.reader import is_quantized, read_onnx
+from converter_lite.formats.onnx.reader import read_onnx
+from converter_lite.formats.onnx.source import source_of
 from converter_lite.formats.onnx.versions import fit_to_engine
 from converter_lite.formats.source import ModelFiles, Source
 from converter_lite.passes.input_shapes import fix_input_shapes
@@ -121,10 +120,7 @@ def _source(made: Path, files: ModelFiles, size: int, framework: Framework) -> S
     taken = {value.name for value in model.graph.inputs}
     fix_input_shapes(model, {name: shape for name, shape in files.input_shapes.items() if name in taken})
     model = fit_to_engine(model, files.path)
-    has_qdq = is_quantized(model)
-    is_planned = recognize_dequantizers(model) > 0 or has_qdq
-    planned = (lambda: read_qdq(model.clone(), where=where)) if is_planned else None
-    return Source(model, size, where, planned, has_qdq=has_qdq)
+    return source_of(model, size, where)
 
 
 def _size(path: Path) -> int:

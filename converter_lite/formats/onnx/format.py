@@ -91,7 +91,7 @@ class OnnxFormat:
 
     @property
     def io_types(self) -> IoTypes:
-        """The format with the options of a request."""
+        """As the request asks for."""
         return self.options.io_types
 
     def check(self, model: ir.Model) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import onnx_ir as ir
 
 from converter_lite.errors import MISFITS, ModelError
@@ -30,16 +32,28 @@ def read_source(files: ModelFiles) -> Source:
     beside = external_files(read)
     model = fit_to_engine(read, path)
     _refuse_quark(model, str(path))
+    size = sum(file.stat().st_size for file in (path, *beside))
     try:
         if spell_out_fake_quantize(model, str(path)):
             infer_shapes(model)
-        has_qdq = is_quantized(model)
-        is_planned = recognize_dequantizers(model) > 0 or has_qdq
+        return source_of(model, size, str(path), beside=beside)
     except MISFITS as error:
         raise ModelError(f"{DAMAGED}: {error}", where=str(path)) from error
-    planned = (lambda: read_qdq(model.clone(), where=str(path))) if is_planned else None
-    size = sum(file.stat().st_size for file in (path, *beside))
-    return Source(model, size, str(path), planned, has_qdq=has_qdq, beside=beside)
+
+
+def source_of(model: ir.Model, size: int, where: str, *, beside: tuple[Path, ...] = ()) -> Source:
+    """A graph with the plan that its integers say, if it has any.
+
+    Args:
+        model: The graph, in which weights that are dequantized at load get a DequantizeLinear.
+        size: Bytes of its files.
+        where: Its file, for messages.
+        beside: Files with large tensors.
+    """
+    has_qdq = is_quantized(model)
+    is_planned = recognize_dequantizers(model) > 0 or has_qdq
+    planned = (lambda: read_qdq(model.clone(), where=where)) if is_planned else None
+    return Source(model, size, where, planned, has_qdq=has_qdq, beside=beside)
 
 
 def _refuse_quark(model: ir.Model, where: str) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.mindir.importer.context import numpy_type
-from converter_lite.formats.mindir.importer.step import Kind, Step
-
-Translate = Callable[[Step], None]
+from converter_lite.formats.mindir.importer.step import Kind, Step, Translate
 
 
 def _plain(name: str, **attributes: float | str) -> Translate:
@@ -47,8 +43,8 @@ def _silu(step: Step) -> None:
 def _softmax(name: str, axis: str) -> Translate:
     def translate(step: Step) -> None:
         value = step.tensor("x")
-        if step.has("dtype") and step.element("dtype") != value.dtype:
-            value = step.emit("Cast", value, to=int(step.element("dtype")))
+        if step.has("dtype"):
+            value = step.converted(value, step.element("dtype"))
         if axis == "dim" and not step.has(axis):
             raise ModelError("it names no axis", hint="give the softmax its axis in the network")
         step.finish(name, value, axis=step.integer(axis, -1))

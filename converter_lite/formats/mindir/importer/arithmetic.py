@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.mindir.importer.context import is_real, numpy_type
-from converter_lite.formats.mindir.importer.step import Kind, Step
-
-Translate = Callable[[Step], None]
+from converter_lite.formats.mindir.importer.step import Kind, Step, Translate
 
 ROUNDING = ("round", "trunc", "floor", "ceil")
 """In the order of their numbers in newer files."""

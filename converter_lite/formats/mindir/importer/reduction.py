@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.mindir.importer.context import is_real, numpy_type
-from converter_lite.formats.mindir.importer.step import Kind, Step
-
-Translate = Callable[[Step], None]
+from converter_lite.formats.mindir.importer.step import Kind, Step, Translate
 
 
 def _reduced(name: str) -> Translate:
@@ -39,7 +35,7 @@ def _converted(step: Step, value: ir.Value) -> ir.Value:
         to = ir.DataType.INT64
     else:
         return value
-    return value if value.dtype == to else step.emit("Cast", value, to=int(to))
+    return step.converted(value, to)
 
 
 def _logical(name: str) -> Translate:
@@ -119,8 +115,8 @@ def _sort(step: Step) -> None:
 
 def _running_sum(step: Step) -> None:
     value = step.tensor("x")
-    if step.has("dtype") and step.element("dtype") != value.dtype:
-        value = step.emit("Cast", value, to=int(step.element("dtype")))
+    if step.has("dtype"):
+        value = step.converted(value, step.element("dtype"))
     axis = step.ints("axis", step.axis("axis", step.rank("x")))
     flags = {name: int(step.flag(name, False)) for name in ("exclusive", "reverse")}
     step.finish("CumSum", value, axis, **flags)

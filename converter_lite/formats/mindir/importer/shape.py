@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -24,8 +24,7 @@ def _reshape(step: Step) -> None:
             parts = tuple(-1 if is_open else part for part, is_open in zip(parts, open_parts, strict=True))
             step.finish("Reshape", step.tensor("x"), step.ints("shape", [_whole(part) for part in parts]), allowzero=1)
             return
-        sizes = step.tensor("shape")
-        sizes = sizes if sizes.dtype == ir.DataType.INT64 else step.emit("Cast", sizes, to=int(ir.DataType.INT64))
+        sizes = step.converted(step.tensor("shape"), ir.DataType.INT64)
         step.finish("Reshape", step.tensor("x"), sizes, allowzero=1)
         return
     sizes_given = step.integers("shape")
@@ -61,9 +60,9 @@ def _flatten(step: Step) -> None:
     elif all(isinstance(size, int) for size in (*sizes[:first], *sizes[last + 1 :])):
         shape = [size if isinstance(size, int) else -1 for size in [*sizes[:first], -1, *sizes[last + 1 :]]]
     else:
-        shape = [*(0,) * first, -1, *(0,) * 0]
         if last != rank - 1:
             raise ModelError("it joins axes between others whose sizes are known at run time only")
+        shape = [*(0,) * first, -1]
     step.finish("Reshape", value, step.ints("shape", shape))
 
 
@@ -208,14 +207,13 @@ def _pad(step: Step) -> None:
     if not isinstance(pairs, tuple) or any(not isinstance(pair, tuple) or len(pair) != 2 for pair in pairs):
         numbers = step.integers("paddings")
         pairs = tuple(zip(numbers[::2], numbers[1::2], strict=True))
-    modes = {"constant": "constant", "reflect": "reflect"}
     mode = step.word("mode", "constant")
-    if mode not in modes:
+    if mode not in ("constant", "reflect"):
         raise ModelError(f"padding of mode {mode.upper()}")
     if len(pairs) != step.rank("x"):
         raise ModelError(f"{len(pairs)} pairs of pads for {step.rank('x')} axes")
     pads = [_whole(pair[end]) for end in range(2) for pair in pairs]
-    _padded(step, pads, modes[mode], None)
+    _padded(step, pads, mode, None)
 
 
 def _pad_from_end(step: Step) -> None:
@@ -242,12 +240,8 @@ def _padded(step: Step, pads: Sequence[int], mode: str, number: ir.Value | None)
     step.finish("Pad", step.tensor("x"), step.ints("pads", pads), number, mode=mode)
 
 
-def _depth_to_space(name: str) -> Callable[[Step], None]:
-    def translate(step: Step) -> None:
-        block = step.integer("block_size")
-        step.finish(name, step.tensor("x"), blocksize=block)
-
-    return translate
+def _depth_to_space(step: Step) -> None:
+    step.finish(step.operator, step.tensor("x"), blocksize=step.integer("block_size"))
 
 
 def _pixel_shuffle(step: Step) -> None:
@@ -339,8 +333,8 @@ KINDS: dict[str, Kind] = {
         ("ReflectionPad1D", "ReflectionPad2D", "ReplicationPad1D", "ReplicationPad2D"),
         Kind(_pad_from_end, "x padding", "Pad"),
     ),
-    "DepthToSpace": Kind(_depth_to_space("DepthToSpace"), "x", "DepthToSpace", "block_size"),
-    "SpaceToDepth": Kind(_depth_to_space("SpaceToDepth"), "x", "SpaceToDepth", "block_size"),
+    "DepthToSpace": Kind(_depth_to_space, "x", "DepthToSpace", "block_size"),
+    "SpaceToDepth": Kind(_depth_to_space, "x", "SpaceToDepth", "block_size"),
     "PixelShuffle": Kind(_pixel_shuffle, "x factor", "DepthToSpace"),
     **dict.fromkeys(
         ("Zeros", "Ones"), Kind(_filled, "shape dtype", "a constant; ConstantOfShape, Cast, Unsqueeze, Concat")

@@ -277,6 +277,10 @@ class Step:
         self.importer.held[self.output] = held
 
 
+Translate = Callable[[Step], None]
+"""Adds the nodes that a node becomes."""
+
+
 def element_type(held: Held) -> ir.DataType:
     """A type of elements: a number of MindSpore's, or a tensor that only has a type.
 
@@ -317,7 +321,7 @@ class Kind:
         attributes: Names of other attributes that are taken into account.
     """
 
-    translate: Callable[[Step], None]
+    translate: Translate
     arguments: str
     becomes: str
     attributes: str = ""

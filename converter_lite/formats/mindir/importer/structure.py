@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.mindir.importer.context import Held, rank_of
-from converter_lite.formats.mindir.importer.step import Kind, Step
+from converter_lite.formats.mindir.importer.step import Kind, Step, Translate
 from converter_lite.formats.mindir.program import MONAD
 
 
@@ -67,7 +67,7 @@ def _count(step: Step) -> None:
     step.give(int(np.prod(step.shape("input"))))
 
 
-def _scalar(function: Callable[[float, float], float], onnx_name: str) -> Callable[[Step], None]:
+def _scalar(function: Callable[[float, float], float], onnx_name: str) -> Translate:
     def translate(step: Step) -> None:
         first, second = step.get("x"), step.get("y")
         if isinstance(first, ir.Value) or isinstance(second, ir.Value):

@@ -47,12 +47,11 @@ def _sum(op_type: str) -> Handler:
 
 
 def _add_n(ctx: Importer, op: Operator) -> None:
-    values, order = aligned(ctx, op.inputs)
-    total = reduce(lambda one, other: ctx.add("Add", [one, other]), values)
-    if len(values) == 1:
+    if len(op.inputs) == 1:
         ctx.same(op.outputs[0], op.inputs[0])
-    else:
-        ctx.bind(op.outputs[0], total, order)
+        return
+    values, order = aligned(ctx, op.inputs)
+    ctx.bind(op.outputs[0], reduce(lambda one, other: ctx.add("Add", [one, other]), values), order)
 
 
 def _not_equal(ctx: Importer, op: Operator) -> None:

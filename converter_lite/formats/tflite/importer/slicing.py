@@ -123,12 +123,8 @@ def _part(op: Operator, count: int, rank: int) -> _Part:
     Raises:
         ModelError: They do not fit the tensor.
     """
-
-    def marked(mask: str, position: int) -> bool:
-        return bool(int(op.get(f"{mask}_mask")) >> position & 1)
-
-    ellipses = [position for position in range(count) if marked("ellipsis", position)]
-    new = [p for p in range(count) if marked("new_axis", p) and p not in ellipses]
+    ellipses = [position for position in range(count) if _is_marked(op, "ellipsis", position)]
+    new = [p for p in range(count) if _is_marked(op, "new_axis", p) and p not in ellipses]
     if len(ellipses) > 1 or count - len(ellipses) - len(new) > rank:
         raise ModelError(f"it names {count} axes of {rank}")
     part, axis, place = _Part(), 0, 0
@@ -142,7 +138,7 @@ def _part(op: Operator, count: int, rank: int) -> _Part:
         else:
             part.axes.append(axis)
             part.positions.append(position)
-            if marked("shrink_axis", position):
+            if _is_marked(op, "shrink_axis", position):
                 part.shrunk.append(axis)
             else:
                 place += 1
@@ -181,11 +177,11 @@ def _cut(ctx: Importer, op: Operator, part: _Part, strides: Sequence[int]) -> ir
     for axis, position in zip(part.axes, part.positions, strict=True):
         start, stop, stride = begin[position], end[position], strides[position]
         if axis in part.shrunk:
-            start, stop, stride = start, LAST if start == -1 else start + 1, 1
+            stop, stride = LAST if start == -1 else start + 1, 1
         else:
-            if int(op.get("begin_mask")) >> position & 1:
+            if _masked(op, "begin", position):
                 start = 0 if stride > 0 else LAST
-            if int(op.get("end_mask")) >> position & 1:
+            if _masked(op, "end", position):
                 stop = LAST if stride > 0 else FIRST
         starts.append(start)
         ends.append(stop)
@@ -218,8 +214,13 @@ def _cut_computed(ctx: Importer, op: Operator, part: _Part, strides: Sequence[in
     return ctx.add("Slice", [ctx.any_value(source), begin, end, ctx.int64(places, "axes"), ctx.int64(steps, "steps")])
 
 
+def _is_marked(op: Operator, mask: str, position: int) -> bool:
+    return bool(int(op.get(f"{mask}_mask")) >> position & 1)
+
+
 def _masked(op: Operator, mask: str, position: int) -> bool:
-    return bool(int(op.get(f"{mask}_mask")) >> position & 1) and not int(op.get("shrink_axis_mask")) >> position & 1
+    """Whether a bound is left out; that of an axis of which one element is taken never is."""
+    return _is_marked(op, mask, position) and not _is_marked(op, "shrink_axis", position)
 
 
 def _replaced(ctx: Importer, value: ir.Value, numbers: Sequence[int | None]) -> ir.Value:
