@@ -99,6 +99,18 @@ def test_a_scale_is_an_identity_only_when_it_changes_nothing(scale: float) -> No
     assert made == pytest.approx(run(to_quantized_model(program, parameters, target="x").model), abs=1e-5)
 
 
+@pytest.mark.parametrize(("shape", "axis"), [((3,), 1), ((1, 3, 1, 1), -1)])
+def test_numbers_along_the_height_are_no_bias_of_channels_that_come_last(shape: tuple[int, ...], axis: int) -> None:
+    parameters = {"w": random(3, 8, 3, 3), "b": random(*shape)}
+    addition = Operator("elementwise_add", {"X": ["a"], "Y": ["b"]}, {"Out": ["out"]}, {"axis": attr(axis)})
+    operators = [conv("image", "w", "a", data_format=attr("NHWC")), addition]
+    program = program_of(operators, parameters, {"image": (2, 3, 8, 8)}, "out")
+    plain, folded = (
+        to_quantized_model(*made, target="x") for made in ((program.copy(), parameters), simplify(program, parameters))
+    )
+    assert run(folded.model) == pytest.approx(run(plain.model), abs=1e-5)
+
+
 Maker = Callable[[], tuple[Program, dict[str, Array]]]
 
 

@@ -91,6 +91,12 @@ CASES: dict[str, tuple[Operator, dict[str, Array], tuple[int, ...], Callable[[Ar
         (1, 4, 4, 6),
         lrn,
     ),
+    "a sum of squares with something added": (
+        replace(op("norm", axis=attr(1), epsilon=attr(0.5)), outputs={"Out": ["out"], "Norm": ["norm"]}),
+        {"n": np.zeros(1, np.float32)},
+        (2, 3),
+        lambda x: x / np.sqrt((x * x).sum(1, keepdims=True) + 0.5),
+    ),
     "sizes of 1 at the end": (
         op("elementwise_add", {"Y": ["n"]}, axis=attr(2)),
         {"n": random(4, 1)},

@@ -18,6 +18,9 @@ from converter_lite.formats.paddle.program import Operator
 
 TRAINING = "call eval() before saving the model"
 
+NO_EPSILON = 1e-9
+"""What is added to a sum of squares, up to this, does not count: ours is 1e-10."""
+
 
 def _batch_norm(importer: Importer, op: Operator) -> None:
     if not op.get("is_test", True) and not op.get("use_global_stats", False):
@@ -109,8 +112,14 @@ def _group_norm(importer: Importer, op: Operator) -> None:
 
 
 def _norm(importer: Importer, op: Operator) -> None:
-    value, axis = importer.value(op.input("X")), int(op.get("axis", -1))
-    importer.finish(output(op), "LpNormalization", value, axis=axis, p=2)
+    """``x / sqrt(sum(x * x) + epsilon)``; an epsilon as small as usual is left out."""
+    value, axis, epsilon = importer.value(op.input("X")), int(op.get("axis", -1)), float(op.get("epsilon", 1e-10))
+    if epsilon <= NO_EPSILON:
+        importer.finish(output(op), "LpNormalization", value, axis=axis, p=2)
+        return
+    squares = importer.compute("ReduceSumSquare", value, importer.add_constant("axes", [axis]), keepdims=1)
+    total = importer.compute("Add", squares, importer.add_constant("epsilon", epsilon, np.float32))
+    importer.finish(output(op), "Div", value, importer.compute("Sqrt", total))
 
 
 def _p_norm(importer: Importer, op: Operator) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from converter_lite.formats.paddle.importer.images import PLANAR
 from converter_lite.formats.paddle.program import Operator, Program, floats
 from converter_lite.kernels.quantize import along_axis
 
@@ -145,6 +146,8 @@ def _fold_batch_norm(conv: Operator, op: Operator, parameters: Parameters, reade
     arrays = [parameters.get(op.input(slot) or "") for slot in ("Scale", "Bias", "Mean", "Variance")]
     if op.type != "batch_norm" or weight is None or readers[weight] != 1 or any(a is None for a in arrays):
         return None
+    if _is_planar(op) != _is_planar(conv):
+        return None
     numbers = [array.astype(np.float32, copy=False) for array in arrays if array is not None]
     filters = parameters.get(weight)
     if filters is None or any(array.shape != filters.shape[:1] for array in numbers):
@@ -188,6 +191,8 @@ def _fold_bias(conv: Operator, op: Operator, parameters: Parameters) -> str | No
     filters = parameters.get(conv.input("Filter") or "")
     if op.type != "elementwise_add" or vector is None or filters is None or op.get("act_type"):
         return None
+    if not _is_planar(conv):
+        return None
     channels = filters.shape[0]
     aligned = (vector.ndim == 1 and op.get("axis", -1) == 1) or vector.shape in ((1, channels, 1, 1), (channels, 1, 1))
     if vector.size != channels or not aligned:
@@ -196,6 +201,10 @@ def _fold_bias(conv: Operator, op: Operator, parameters: Parameters) -> str | No
     name = str(op.input("Y")) if conv.input("Bias") is None else f"{op.input('Y')}.sum"
     _set_bias(conv, parameters, name, (before + vector.reshape(-1)).astype(np.float32))
     return op.output("Out")
+
+
+def _is_planar(op: Operator) -> bool:
+    return str(op.get("data_layout" if op.type == "batch_norm" else "data_format", "NCHW")) in PLANAR
 
 
 def _set_bias(conv: Operator, parameters: Parameters, name: str, bias: NDArray[np.float32]) -> None:
