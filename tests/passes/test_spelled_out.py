@@ -329,6 +329,10 @@ def test_scaled_elus_are_elus(node: str) -> None:
     assert_applies(rule, build(f"g (float[3,4] x) => (float[3,4] y) {{ y = {node}(x) }}"), 1)
 
 
+def test_a_celu_that_turns_round_stays() -> None:
+    assert_refuses(spell_out_celu, build("g (float[3,4] x) => (float[3,4] y) { y = Celu<alpha=-0.4>(x) }"))
+
+
 @pytest.mark.parametrize("version", [13, 18])
 @pytest.mark.parametrize(("axes", "keep", "size"), [([1], 1, "3,1,5"), ([0, -1], 0, "4"), (None, 1, "1,1,1")])
 def test_the_logarithm_of_a_sum_of_powers_does_not_overflow(

@@ -17,7 +17,10 @@ SINGLE_AXIS = 13
 
 
 def spell_out_celu(model: ir.Model) -> int:
-    """Replace ``Celu(x)`` by ``alpha * Elu(x / alpha)``."""
+    """Replace ``Celu(x)`` by ``alpha * Elu(x / alpha)``.
+
+    Refused: an alpha that is not above zero, whose curve is another one.
+    """
     return sum(_scaled_elu(model.graph, node) for node in list(model.graph) if is_op(node, "Celu"))
 
 
@@ -32,6 +35,8 @@ def _scaled_elu(graph: ir.Graph, node: ir.Node) -> bool:
         return False
     shape, is_celu = g.static_shape(x), node.op_type == "Celu"
     alpha = float(g.attribute(node, "alpha", 1.0 if is_celu else SELU_ALPHA))  # type: ignore[arg-type]
+    if is_celu and alpha <= 0:
+        return False
     factor = alpha if is_celu else float(g.attribute(node, "gamma", SELU_GAMMA))  # type: ignore[arg-type]
     if is_celu and alpha != 1.0:
         inner = g.add_initializer(graph, f"{node.name}_alpha", np.array(alpha, np.float32))
