@@ -184,6 +184,13 @@ def test_one_tensor_as_two_outputs_is_named(workshop: Workshop, kind: str) -> No
     assert "two outputs are 'y'" in workshop.fail(1, f"--saveType={kind}")
 
 
+@pytest.mark.parametrize("name", ["feed", "fetch"])
+@pytest.mark.parametrize("kind", ["NAIVE_BUFFER", "PADDLE"])
+def test_an_input_that_is_called_as_a_variable_of_every_file_is_named(workshop: Workshop, kind: str, name: str) -> None:
+    put(workshop, f"g (float[2,8] {name}) => (float[2,8] y) {{ y = MatMul({name}, w) }}", (2, 8), w=normal(8, 8))
+    assert f"can be called '{name}'" in workshop.fail(1, f"--saveType={kind}")
+
+
 @pytest.mark.parametrize("words", ["MatMul", "inner_*", "inner_mm"])
 def test_nodes_in_loops_are_skipped_by_operator_pattern_and_name(workshop: Workshop, words: str) -> None:
     body = "b (int64 i, bool c, float[2,8] s) => (bool go, float[2,8] t) { go = Identity(c) t = MatMul(s, v) }"

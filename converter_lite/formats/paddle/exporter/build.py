@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.errors import MISFITS, ConverterError, TargetError
-from converter_lite.formats.paddle.exporter.lowering import Lowering, Unsupported, dims
+from converter_lite.formats.paddle.exporter.lowering import RESERVED, Lowering, Unsupported, dims
 from converter_lite.formats.paddle.exporter.reshaping import MOST_DIMENSIONS
 from converter_lite.formats.paddle.exporter.table import HANDLERS
 from converter_lite.formats.paddle.exporter.types import refused_type
@@ -91,10 +91,10 @@ def refuse_unwritable(model: ir.Model, target: str) -> None:
 
 
 def refuse(problems: Sequence[Problem], model: ir.Model, kind: str) -> None:
-    """Refuse a model with nodes that cannot be expressed, or with one output twice; ``kind`` names the file.
+    """Refuse a model with nodes, inputs or outputs that cannot be expressed; ``kind`` names the file.
 
     Raises:
-        TargetError: Nodes and reasons are named, all of them; or the output.
+        TargetError: Nodes and reasons are named, all of them; or the input or output.
     """
     for values, what in ((model.graph.inputs, "inputs"), (model.graph.outputs, "outputs")):
         if not values:
@@ -102,6 +102,11 @@ def refuse(problems: Sequence[Problem], model: ir.Model, kind: str) -> None:
     narrow = next((value for value in model.graph.inputs if value.dtype is ir.DataType.INT8), None)
     if narrow is not None:
         raise TargetError(f"input '{narrow.name}' is int8, and {kind} has no such inputs", hint="change the model")
+    taken = next((value.name for value in model.graph.inputs if value.name in RESERVED), None)
+    if taken is not None:
+        raise TargetError(
+            f"no input of {kind} can be called '{taken}'", hint="give the input another name in the model"
+        )
     names = [str(value.name) for value in model.graph.outputs]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
