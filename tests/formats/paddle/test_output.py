@@ -10,11 +10,13 @@ import pytest
 
 from converter_lite.errors import TargetError
 from converter_lite.formats.base import FileOptions
-from converter_lite.formats.paddle.exporter.build import check
+from converter_lite.formats.paddle.exporter.build import NbOptions, check
+from converter_lite.formats.paddle.exporter.build import build as build_file
 from converter_lite.formats.paddle.format import NbFormat
 from converter_lite.formats.paddle.inspect import description
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.passes.io_types import IoTypes
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from tests.formats.paddle.models import random, small_network
 from tests.formats.paddle.plans import convert_to_nb, plan_full, plan_weights
@@ -27,6 +29,21 @@ from tests.support import build
 def test_norms_of_integers_are_refused_by_name(kind: str, operator: str, target: str) -> None:
     model = build(f"g ({kind}[3,4] x) => ({kind} y) {{ y = {operator}<axes=[1]>(x) }}", opset=13)
     assert [problem.reason for problem in check(model, target)] == [f"{operator} of {kind}"]
+
+
+@pytest.mark.parametrize("target", ["x86", "host"])
+def test_an_elu_that_turns_round_is_refused_but_for_arm(target: str) -> None:
+    model = build("g (float[3,4] x) => (float[3,4] y) { y = Elu<alpha=-0.5>(x) }")
+    assert len(check(model, target)) == 1
+    assert check(model, "arm") == []
+
+
+def test_a_matrix_has_a_stored_form_for_each_factor_however_close() -> None:
+    text = """g (float[2,4] x) => (float[2,3] y, float[2,3] z)
+        { y = Gemm<alpha=0.5000001>(x, w) z = Gemm<alpha=0.5000003>(x, w) }"""
+    model = build(text, w=random(4, 3))
+    stored = build_file(QuantizedModel(model, QuantPlan("arm")), options=NbOptions("arm")).parameters
+    assert len({array.tobytes() for array in stored.values()}) == 2
 
 
 @pytest.mark.parametrize("target", ["arm", "x86"])

@@ -74,6 +74,14 @@ def test_small_ones_and_those_of_paddle_inference_stay_float() -> None:
     assert InferencePolicy(weights_only=True).capability(node).stored == "weights of recurrent layers stay float"
 
 
+def test_one_tensor_may_be_the_weight_of_the_input_and_of_the_state() -> None:
+    """The state's has more units for ARM."""
+    text = "g (float[5,2,6] x) => (float[5,1,2,6] y) { y = LSTM<hidden_size=6>(x, w, w) }"
+    model = build(text, opset=14, w=normal(1, 24, 6) * 0.3)
+    feed, again = random_feed(model), read(write(QuantizedModel(model, QuantPlan("arm")), options=NbOptions("arm")))
+    np.testing.assert_allclose(run(again.model, feed)["y"], run(model, feed)["y"], atol=1e-6)
+
+
 def test_weights_that_are_computed_stay_float() -> None:
     text = "g (float[6,2,10] x, float[1,96,10] w) => (float[6,1,2,24] y) { y = LSTM<hidden_size=24>(x, w, r) }"
     (node,) = build(text, opset=14, r=normal(1, 96, 24)).graph

@@ -35,7 +35,7 @@ STORED_BLOCK = 256
 """Elements up to which a repeated number or row is stored; an operator that repeats it takes as much space."""
 
 RESERVED = ("feed", "fetch")
-"""Variables that every file has; tensors of these names are renamed."""
+"""Variables that every file has; tensors of these names are renamed, and inputs refused."""
 
 
 class Unsupported(Exception):
@@ -183,7 +183,7 @@ class Lowering:
         if value is None or not g.is_constant(value):
             raise Unsupported("its weight is not a constant", "fold constants first")
         mode = self.mode(node)
-        key = (value.name, transform.name, mode is NodeMode.FLOAT, mode is NodeMode.INTEGER)
+        key = (value.name, transform.name, transform.factor, transform.added, mode)
         if key in self._weights:
             return self._weights[key].again()
         name = self.fresh(str(value.name) if transform.name == "as is" else f"{value.name}.{transform.name}")

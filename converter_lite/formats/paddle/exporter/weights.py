@@ -24,7 +24,7 @@ class Transform:
     """How a weight is stored, compared with ONNX.
 
     Attributes:
-        name: Part of the stored name; equal names must mean equal functions.
+        name: Part of the stored name; equal names, factors and numbers of channels must mean equal functions.
         apply: Array to array, for values and integers alike.
         axis: Channel axis of the ONNX weight whose scales the runtime takes.
         factor: The values (and scales) are multiplied by this.
