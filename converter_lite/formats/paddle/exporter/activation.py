@@ -84,9 +84,7 @@ def _leaky_relu(lowering: Lowering, node: ir.Node) -> None:
 
 def _elu(lowering: Lowering, node: ir.Node) -> None:
     alpha = float_attribute(node, "alpha", 1.0)
-    if (
-        alpha < 0 and lowering.absorbs and not lowering.is_arm
-    ):  # 2.10 takes x where it is larger than 0, and adds the rest
+    if alpha < 0 and lowering.absorbs and not lowering.is_arm:
         raise Unsupported(f"Elu with alpha {alpha:g}: release 2.10 adds what is above zero to x", "use --nbTarget=arm")
     unary(lowering, node, "elu", {"alpha": attr(alpha)})
 

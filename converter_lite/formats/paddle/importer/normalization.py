@@ -19,7 +19,7 @@ from converter_lite.formats.paddle.program import Operator
 TRAINING = "call eval() before saving the model"
 
 NO_EPSILON = 1e-9
-"""What is added to a sum of squares, up to this, does not count: ours is 1e-10."""
+"""Up to this, what is added to a sum of squares makes no difference; Paddle's default is 1e-10."""
 
 
 def _batch_norm(importer: Importer, op: Operator) -> None:
