@@ -147,9 +147,9 @@ def test_activation_functions_and_sums_are_fused() -> None:
 
 
 def test_tensors_named_like_the_borders_are_renamed_inside() -> None:
-    model = graph("g (float[2] feed) => (float[2] fetch) { a = Relu(feed) fetch = Sigmoid(a) }")
+    model = graph("g (float[2] x) => (float[2] fetch) { feed = Relu(x) fetch = Sigmoid(feed) }")
     file = build(QuantizedModel(model, QuantPlan("x86")), options=NbOptions("x86"))
-    assert file.program.main.operators[0].outputs == {"Out": ["feed_1"]}
+    assert file.program.main.operators[1].outputs == {"Out": ["feed_1"]}
     assert file.program.main.operators[-1].inputs == {"X": ["fetch_1"]}
 
 
