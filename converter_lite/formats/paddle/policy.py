@@ -155,13 +155,10 @@ def _conv(node: ir.Node, shape: tuple[int, ...], target: Target) -> Capability:
 
 def _calib_tail(node: ir.Node) -> str:
     """The x86 conversion to int8 leaves elements unwritten unless their count fits."""
-    sizes = dims(node.inputs[0])  # type: ignore[arg-type]
+    sizes = dims(node.inputs[0])
     if not sizes or min(sizes) < 1:
         return "x86 converts activations to int8 correctly only for certain sizes, and this one is not fixed"
-    count = 1
-    for size in sizes:
-        count *= size
-    return "" if count % 32 < 8 else "x86 converts activations of this size to int8 wrongly"
+    return "" if math.prod(sizes) % 32 < 8 else "x86 converts activations of this size to int8 wrongly"
 
 
 def _conv_transpose(node: ir.Node, shape: tuple[int, ...], target: Target) -> Capability:
@@ -193,11 +190,8 @@ def _matrix(node: ir.Node, shape: tuple[int, ...], target: Target) -> Capability
 
 
 def _fully_connected_limits(node: ir.Node, columns: int) -> str:
-    sizes = dims(node.inputs[0])  # type: ignore[arg-type]
-    rows = 1
-    for size in sizes[:-1]:
-        rows *= size
-    if rows == columns:
+    sizes = dims(node.inputs[0])
+    if math.prod(sizes[:-1]) == columns:
         return "x86 takes one scale per column for one per row when both counts are equal"
     return _calib_tail(node)
 

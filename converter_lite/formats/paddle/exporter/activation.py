@@ -139,7 +139,7 @@ def _prelu(lowering: Lowering, node: ir.Node) -> None:
 def _sloped(lowering: Lowering, node: ir.Node, slope: NDArray[Any]) -> None:
     """``prelu`` with these slopes, in the mode that their shape has."""
     size, dimensions = slope.size, rank(node.inputs[0])
-    channels = dims(node.inputs[0])[1] if dimensions > 1 else 1  # type: ignore[arg-type]
+    channels = dims(node.inputs[0])[1] if dimensions > 1 else 1
     if dimensions == 1:  # the kernel reads a second size
         _prelu_by_parts(lowering, node, slope)
         return
@@ -168,17 +168,17 @@ def _prelu_by_parts(lowering: Lowering, node: ir.Node, slope: NDArray[Any]) -> N
     lowering.emit("elementwise_add", {"X": [positive], "Y": [scaled]}, outputs, {"axis": attr(-1)})
 
 
-def affine(lowering: Lowering, name: str, result: str, *, scale: float, bias: float = 0.0) -> None:
+def affine(
+    lowering: Lowering, name: str, result: str, *, scale: float, bias: float = 0.0, dtype: str = "float32"
+) -> None:
     """``result = scale * name + bias``."""
     attributes = {"scale": attr(scale), "bias": attr(bias), "bias_after_scale": attr(True)}
-    lowering.emit("scale", {"X": [name]}, {"Out": [result]}, attributes)
+    lowering.emit("scale", {"X": [name]}, {"Out": [result]}, attributes, dtype=dtype)
 
 
 def _negate(lowering: Lowering, node: ir.Node) -> None:
-    dtype = dtype_name(node.inputs[0])
-    attributes = {"scale": attr(-1.0), "bias": attr(0.0), "bias_after_scale": attr(True)}
-    inputs, outputs = {"X": [lowering.tensor(node.inputs[0])]}, {"Out": [lowering.result(node.outputs[0])]}
-    lowering.emit("scale", inputs, outputs, attributes, dtype=dtype)
+    name, result = lowering.tensor(node.inputs[0]), lowering.result(node.outputs[0])
+    affine(lowering, name, result, scale=-1.0, dtype=dtype_name(node.inputs[0]))
 
 
 def _ceil(lowering: Lowering, node: ir.Node) -> None:

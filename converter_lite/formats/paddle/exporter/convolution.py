@@ -106,7 +106,7 @@ def _reads_a_wrong_border(node: ir.Node, attributes: dict[str, Attribute], *, is
     top, bottom, left, right = attributes["paddings"].value
     if shape(node.inputs[1])[2:] != (3, 3) or top != left or (bottom, right) == (top, left):
         return False
-    return dims(node.inputs[0])[3] <= NARROW if is_arm else right < left  # type: ignore[arg-type]
+    return dims(node.inputs[0])[3] <= NARROW if is_arm else right < left
 
 
 def _saturates(lowering: Lowering, value: ir.Value) -> bool:
@@ -192,7 +192,7 @@ def padded(lowering: Lowering, node: ir.Node, name: str, paddings: tuple[int, ..
     if not any(paddings):
         return name
     top, bottom, left, right = paddings
-    known = dims(node.inputs[0])  # type: ignore[arg-type]
+    known = dims(node.inputs[0])
     sizes = tuple(n + p if n > 0 else -1 for n, p in zip(known[2:], (top + bottom, left + right), strict=True))
     padded = lowering.temporary(f"{node.outputs[0].name}.padded", (*known[:2], *sizes))
     attributes = {

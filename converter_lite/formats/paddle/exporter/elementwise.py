@@ -113,7 +113,7 @@ def _pow(lowering: Lowering, node: ir.Node) -> None:
         if power == 0.5:
             lowering.emit("sqrt", {"X": [name]}, outputs)
             return
-    base, whole = dims(node.inputs[0]), dims(value)  # type: ignore[arg-type]
+    base, whole = dims(node.inputs[0]), dims(value)
     if base != whole and -1 not in whole:  # the kernel for ARM repeats exponents only
         name = expand(lowering, name, base, whole)
     if exponent is not None:
@@ -131,8 +131,7 @@ def _mean(lowering: Lowering, node: ir.Node) -> None:
         middle = lowering.temporary(f"{node.outputs[0].name}.{index}")
         _pair(lowering, "elementwise_add", left, right, middle, "float32")
         left = middle
-    attributes = {"scale": attr(1.0 / len(sources)), "bias": attr(0.0), "bias_after_scale": attr(True)}
-    lowering.emit("scale", {"X": [left]}, {"Out": [lowering.result(node.outputs[0])]}, attributes)
+    affine(lowering, left, lowering.result(node.outputs[0]), scale=1.0 / len(sources))
 
 
 HANDLERS: dict[str, Handler] = {

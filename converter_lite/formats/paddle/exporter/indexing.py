@@ -9,6 +9,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
+from converter_lite.formats.paddle.exporter.activation import affine
 from converter_lite.formats.paddle.exporter.convolution import unsqueeze
 from converter_lite.formats.paddle.exporter.lowering import (
     Handler,
@@ -40,7 +41,7 @@ def _gather(lowering: Lowering, node: ir.Node) -> None:
     if positions is not None and positions.size == 1 and positions.ndim < 2 and int(positions.reshape(-1)[0]) >= 0:
         _pick_one(lowering, node, axis, int(positions.reshape(-1)[0]), keep_axis=positions.ndim == 1)
         return
-    if positions is not None and _takes_everything(positions, dims(table)[axis]):  # type: ignore[arg-type]
+    if positions is not None and _takes_everything(positions, dims(table)[axis]):
         reshape(lowering, lowering.tensor(table), lowering.result(node.outputs[0]), dims(node.outputs[0]))
         return
     _gather_rows(lowering, node, axis)
@@ -55,7 +56,7 @@ def _lookup(lowering: Lowering, node: ir.Node) -> None:
     index, value = node.inputs[1], node.outputs[0]
     ids = _int64(lowering, index)
     weight = lowering.weight(node, node.inputs[0], keep(1))
-    shape_of_ids = dims(index)  # type: ignore[arg-type]
+    shape_of_ids = dims(index)
     outputs = {"Out": [lowering.result(value)]}
     if lowering.mode(node) is NodeMode.WEIGHT and lowering.absorbs:
         # Only the older operator's table is dequantized; it wants indices with a last dimension of 1.
@@ -184,7 +185,7 @@ def _top_k(lowering: Lowering, node: ir.Node) -> None:
     }
     lowering.emit("top_k_v2", {"X": [name]}, {"Out": [largest], "Indices": [indices]}, attributes)
     if smallest:
-        _negate(lowering, largest, values, dtype)
+        affine(lowering, largest, values, scale=-1.0, dtype=dtype)
     if turns:
         transpose(lowering, values, lowering.result(best), back, dtype=dtype)
         if places.uses() or places.is_graph_output():
@@ -193,13 +194,8 @@ def _top_k(lowering: Lowering, node: ir.Node) -> None:
 
 def _negative(lowering: Lowering, name: str, dtype: str) -> str:
     result = lowering.temporary(f"{name}.negative")
-    _negate(lowering, name, result, dtype)
+    affine(lowering, name, result, scale=-1.0, dtype=dtype)
     return result
-
-
-def _negate(lowering: Lowering, name: str, result: str, dtype: str) -> None:
-    attributes = {"scale": attr(-1.0), "bias": attr(0.0), "bias_after_scale": attr(True)}
-    lowering.emit("scale", {"X": [name]}, {"Out": [result]}, attributes, dtype=dtype)
 
 
 def _arg_max(lowering: Lowering, node: ir.Node) -> None:

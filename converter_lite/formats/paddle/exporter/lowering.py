@@ -1,6 +1,6 @@
 """State of one translation from an ONNX graph to a Paddle program: variables, parameters, operators, integer tensors.
 
-Operator families (package ``ops``) call the methods here; they decide which Paddle operators an ONNX node becomes.
+Modules with operators call the methods here; they decide which Paddle operators an ONNX node becomes.
 """
 
 from __future__ import annotations
@@ -313,8 +313,14 @@ def dtype_name(value: ir.Value | None) -> str:
     return str(value.dtype.numpy())
 
 
-def dims(value: ir.Value) -> tuple[int, ...]:
-    """Declared dimensions: -1 where they are dynamic, empty where the rank is unknown; a scalar has one dimension."""
+def dims(value: ir.Value | None) -> tuple[int, ...]:
+    """Declared dimensions: -1 where they are dynamic, empty where the rank is unknown; a scalar has one dimension.
+
+    Raises:
+        Unsupported: The value does not exist.
+    """
+    if value is None:
+        raise Unsupported("a required input is missing")
     if value.shape is None:
         return ()
     return tuple(d if isinstance(d, int) else -1 for d in value.shape.dims) or (1,)

@@ -86,10 +86,10 @@ def _matmul(lowering: Lowering, node: ir.Node) -> None:
 
 def _same_batch(lowering: Lowering, value: ir.Value | None, result: ir.Value) -> str:
     """A side of a matrix product with all batch dimensions of the result: no kernel broadcasts them."""
-    own, wanted = dims(value)[:-2], dims(result)[:-2]  # type: ignore[arg-type]
+    own, wanted = dims(value)[:-2], dims(result)[:-2]
     if own == wanted or not lowering.absorbs:
         return lowering.tensor(value)
-    matrix = dims(value)[-2:]  # type: ignore[arg-type]
+    matrix = dims(value)[-2:]
     array = g.constant(value)
     is_small = array is not None and math.prod((*wanted, *matrix)) - array.size <= STORED_BLOCK
     if array is not None and value is not None and -1 not in wanted and is_small:

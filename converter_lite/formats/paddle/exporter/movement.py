@@ -37,7 +37,7 @@ def _split(lowering: Lowering, node: ir.Node) -> None:
     sections = integers(g.input_at(node, 1)) or list(g.ints_attribute(node, "split"))
     if not sections:
         count = len(node.outputs)
-        size = dims(node.inputs[0])[axis]  # type: ignore[arg-type]
+        size = dims(node.inputs[0])[axis]
         if size < 0:
             raise Unsupported("the size of the split axis is unknown", "give --inputShape")
         chunk = -(-size // count)
@@ -256,7 +256,7 @@ GRID_MODES = {"linear": "bilinear", "bilinear": "bilinear", "nearest": "nearest"
 
 
 def _grid_sample(lowering: Lowering, node: ir.Node) -> None:
-    source, grid = dims(node.inputs[0]), dims(node.inputs[1])  # type: ignore[arg-type]
+    source, grid = dims(node.inputs[0]), dims(node.inputs[1])
     if len(source) != 4:
         raise Unsupported("GridSample exists over two dimensions only")
     if source[2:] != grid[1:3]:

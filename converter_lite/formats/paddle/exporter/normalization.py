@@ -53,7 +53,7 @@ def _layer_normalization(lowering: Lowering, node: ir.Node) -> None:
     inputs = {"X": [lowering.tensor(node.inputs[0])]}
     scale, bias = node.inputs[1], g.input_at(node, 2)
     assert scale is not None
-    known = dims(node.inputs[0])[axis:]  # type: ignore[arg-type]
+    known = dims(node.inputs[0])[axis:]
     sizes = shape(scale) if -1 in known else known
     inputs["Scale"] = [_flat(lowering, scale, sizes)]
     if bias is not None:
@@ -78,7 +78,7 @@ def _flat(lowering: Lowering, value: ir.Value, sizes: tuple[int, ...]) -> str:
 
 def _group_normalization(lowering: Lowering, node: ir.Node) -> None:
     groups = g.int_attribute(node, "num_groups", 1)
-    channels = dims(node.inputs[0])[1]  # type: ignore[arg-type]
+    channels = dims(node.inputs[0])[1]
     inputs = {"X": [lowering.tensor(node.inputs[0])]}
     for slot, value in (("Scale", node.inputs[1]), ("Bias", node.inputs[2])):
         array = g.constant(value)
@@ -106,7 +106,7 @@ def _over_pictures(
 ) -> None:
     """A normalization whose kernels read four dimensions, whatever there are."""
     value = node.outputs[0]
-    sizes, result = dims(node.inputs[0]), lowering.result(value)  # type: ignore[arg-type]
+    sizes, result = dims(node.inputs[0]), lowering.result(value)
     if len(sizes) == 4:
         lowering.emit(operator, inputs, {"Y": [result], **unused}, attributes)
         return

@@ -21,7 +21,7 @@ def _pool(lowering: Lowering, node: ir.Node) -> None:
     strides = g.ints_attribute(node, "strides", (1, 1))
     average, ceil = node.op_type == "AveragePool", bool(g.int_attribute(node, "ceil_mode", 0))
     counted = average and bool(g.int_attribute(node, "count_include_pad", 0))
-    name, sizes = lowering.tensor(node.inputs[0]), dims(node.inputs[0])[2:]  # type: ignore[arg-type]
+    name, sizes = lowering.tensor(node.inputs[0]), dims(node.inputs[0])[2:]
     windows = pads = window_paddings(node, kernel, strides, (1, 1))
     if ceil:
         windows, ceil = _rounded_up(sizes, kernel, strides, pads)

@@ -147,7 +147,7 @@ def _product(sizes: list[int]) -> int:
 def _reduce_l2(lowering: Lowering, node: ir.Node) -> None:
     """The norm over several axes is the norm of norms: one axis at a time, from the last."""
     _refuse_integers(node)
-    sizes, keep = list(dims(node.inputs[0])), bool(g.int_attribute(node, "keepdims", 1))  # type: ignore[arg-type]
+    sizes, keep = list(dims(node.inputs[0])), bool(g.int_attribute(node, "keepdims", 1))
     named = _axes(node, len(sizes))
     if not sizes:
         raise Unsupported("ReduceL2 of an unknown rank", "give --inputShape")
@@ -182,7 +182,7 @@ def _reduce_l1(lowering: Lowering, node: ir.Node) -> None:
     if _reduces_nothing(node, _axes(node, dimensions)):
         _of_each(lowering, node, "abs")
         return
-    positive = lowering.temporary(f"{node.outputs[0].name}.abs", dims(node.inputs[0]))  # type: ignore[arg-type]
+    positive = lowering.temporary(f"{node.outputs[0].name}.abs", dims(node.inputs[0]))
     lowering.emit("abs", {"X": [lowering.tensor(node.inputs[0])]}, {"Out": [positive]})
     _emit(lowering, node, "reduce_sum", positive, _axes(node, dimensions), dimensions)
 
@@ -196,7 +196,7 @@ def _reduce_sum_square(lowering: Lowering, node: ir.Node) -> None:
         _of_each(lowering, node, "square")
         return
     kind = var_type(np.dtype(dtype))
-    squares = lowering.temporary(f"{node.outputs[0].name}.square", dims(node.inputs[0]), dtype=kind)  # type: ignore[arg-type]
+    squares = lowering.temporary(f"{node.outputs[0].name}.square", dims(node.inputs[0]), dtype=kind)
     if dtype == "float32":
         lowering.emit("square", {"X": [name]}, {"Out": [squares]})
     else:  # the kernel of that name knows floats only

@@ -96,7 +96,7 @@ def _flatten(lowering: Lowering, node: ir.Node) -> None:
         attributes = {"start_axis": attr(1), "stop_axis": attr(dimensions - 1)}
         lowering.emit("flatten_contiguous_range", inputs, outputs, attributes)
     elif not lowering.absorbs:  # Paddle's older operator lacks element types
-        known = dims(source)  # type: ignore[arg-type]
+        known = dims(source)
         rows, columns = (-1 if -1 in sizes else math.prod(sizes) for sizes in (known[:axis], known[axis:]))
         reshape(lowering, inputs["X"][0], outputs["Out"][0], (rows, -1) if rows > 0 else (-1, columns))
     else:

@@ -61,7 +61,7 @@ def _resize(lowering: Lowering, node: ir.Node) -> None:
 
 def _without_sides_of_one(lowering: Lowering, node: ir.Node, name: str) -> str:
     """Sides of 1 repeated to their new length: x86 2.10 multiplies what is behind them by 0, which may be NaN."""
-    source, result = dims(node.inputs[0]), dims(node.outputs[0])  # type: ignore[arg-type]
+    source, result = dims(node.inputs[0]), dims(node.outputs[0])
     sizes = [*source[:2], *(1 if 1 in pair else pair[0] for pair in zip(source[2:], result[2:], strict=True))]
     wanted = [*source[:2], *(new if old == 1 else old for old, new in zip(sizes[2:], result[2:], strict=True))]
     if sizes == wanted or min(wanted) < 1:
@@ -74,7 +74,7 @@ def _doubled(lowering: Lowering, node: ir.Node, name: str, operator: str, attrib
 
     Interpolating between neighbours of what was interpolated linearly gives the same as one step.
     """
-    source, wanted = dims(node.inputs[0]), dims(node.outputs[0])[2:]  # type: ignore[arg-type]
+    source, wanted = dims(node.inputs[0]), dims(node.outputs[0])[2:]
     sizes = [new if old == 1 else old for old, new in zip(source[2:], wanted, strict=True)]
     while min(sizes) > 0 and any(new > 2 * old for old, new in zip(sizes, wanted, strict=True)):
         sizes = [2 * old if new > 2 * old else old for old, new in zip(sizes, wanted, strict=True)]
@@ -100,7 +100,7 @@ def _scales(node: ir.Node) -> list[float] | None:
 def _factors(node: ir.Node, scales: list[float] | None, sizes: list[int] | None) -> list[float]:
     if scales is not None:
         return scales
-    source = dims(node.inputs[0])  # type: ignore[arg-type]
+    source = dims(node.inputs[0])
     if sizes is None or min(source[2:]) < 1:
         raise Unsupported("the size of Resize is unknown", "give --inputShape")
     return [sizes[2] / source[2], sizes[3] / source[3]]
@@ -137,7 +137,7 @@ def _alignment(node: ir.Node, mode: str, factors: list[float]) -> tuple[bool, in
 
 def _exact(node: ir.Node, factors: list[float], *, tolerance: float) -> bool:
     """Whether the sizes have the ratio of the factors, up to the precision of a float32 factor."""
-    source, result = dims(node.inputs[0])[2:], dims(node.outputs[0])[2:]  # type: ignore[arg-type]
+    source, result = dims(node.inputs[0])[2:], dims(node.outputs[0])[2:]
     return all(abs(s * f - r) <= tolerance for s, f, r in zip(source, factors, result, strict=True))
 
 

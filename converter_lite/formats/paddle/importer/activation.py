@@ -9,7 +9,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.paddle.importer.context import Handler, Importer
+from converter_lite.formats.paddle.importer.context import Handler, Importer, output
 from converter_lite.formats.paddle.importer.sizes import scalar
 from converter_lite.formats.paddle.program import Operator
 
@@ -50,14 +50,7 @@ PLAIN = {
 
 
 def _plain(importer: Importer, op: Operator) -> None:
-    importer.finish(_out(op), PLAIN[op.type], importer.value(op.input("X")))
-
-
-def _out(op: Operator) -> str:
-    name = op.output("Out")
-    if name is None:
-        raise ModelError("it has no output")
-    return name
+    importer.finish(output(op), PLAIN[op.type], importer.value(op.input("X")))
 
 
 def clip(importer: Importer, value: ir.Value, low: float | None, high: float | None, name: str) -> ir.Value:
@@ -68,23 +61,23 @@ def clip(importer: Importer, value: ir.Value, low: float | None, high: float | N
 
 def _relu6(importer: Importer, op: Operator) -> None:
     value = importer.value(op.input("X"))
-    importer.bind(_out(op), clip(importer, value, 0.0, float(op.get("threshold", 6.0)), _out(op)))
+    importer.bind(output(op), clip(importer, value, 0.0, float(op.get("threshold", 6.0)), output(op)))
 
 
 def _with_alpha(importer: Importer, op: Operator) -> None:
     kinds = {"leaky_relu": ("LeakyRelu", "alpha", 0.02), "elu": ("Elu", "alpha", 1.0)}
     kind, attribute, default = kinds[op.type]
-    importer.finish(_out(op), kind, importer.value(op.input("X")), alpha=float(op.get(attribute, default)))
+    importer.finish(output(op), kind, importer.value(op.input("X")), alpha=float(op.get(attribute, default)))
 
 
 def _hard_sigmoid(importer: Importer, op: Operator) -> None:
     slope, offset = float(op.get("slope", 0.2)), float(op.get("offset", 0.5))
-    importer.finish(_out(op), "HardSigmoid", importer.value(op.input("X")), alpha=slope, beta=offset)
+    importer.finish(output(op), "HardSigmoid", importer.value(op.input("X")), alpha=slope, beta=offset)
 
 
 def _hard_swish(importer: Importer, op: Operator) -> None:
     numbers = [float(op.get(name, default)) for name, default in (("threshold", 6.0), ("scale", 6.0), ("offset", 3.0))]
-    importer.bind(_out(op), hard_swish(importer, importer.value(op.input("X")), numbers, _out(op)))
+    importer.bind(output(op), hard_swish(importer, importer.value(op.input("X")), numbers, output(op)))
 
 
 def hard_swish(importer: Importer, value: ir.Value, numbers: list[float], name: str) -> ir.Value:
@@ -100,32 +93,32 @@ def hard_swish(importer: Importer, value: ir.Value, numbers: list[float], name: 
 
 def _gelu(importer: Importer, op: Operator) -> None:
     approximate = "tanh" if op.get("approximate", False) else "none"
-    importer.finish(_out(op), "Gelu", importer.value(op.input("X")), approximate=approximate)
+    importer.finish(output(op), "Gelu", importer.value(op.input("X")), approximate=approximate)
 
 
 def _swish(importer: Importer, op: Operator) -> None:
     value = importer.value(op.input("X"))
     beta = float(op.get("beta", 1.0)) if op.type == "swish" else 1.0
     scaled = value if beta == 1.0 else importer.compute("Mul", value, importer.add_constant("beta", beta, np.float32))
-    importer.finish(_out(op), "Mul", value, importer.compute("Sigmoid", scaled))
+    importer.finish(output(op), "Mul", value, importer.compute("Sigmoid", scaled))
 
 
 def _power(importer: Importer, op: Operator) -> None:
     value = importer.value(op.input("X"))
     exponent = {"square": 2.0, "rsqrt": -0.5}.get(op.type, op.get("factor", 1.0))
     if op.type == "rsqrt":
-        importer.finish(_out(op), "Reciprocal", importer.compute("Sqrt", value))
+        importer.finish(output(op), "Reciprocal", importer.compute("Sqrt", value))
         return
     tensor = op.input("FactorTensor") if op.type == "pow" else None
     if tensor is not None:
-        importer.finish(_out(op), "Pow", value, scalar(importer, importer.value(tensor)))
+        importer.finish(output(op), "Pow", value, scalar(importer, importer.value(tensor)))
         return
-    importer.finish(_out(op), "Pow", value, importer.add_constant("exponent", float(exponent), np.float32))
+    importer.finish(output(op), "Pow", value, importer.add_constant("exponent", float(exponent), np.float32))
 
 
 def _softmax(importer: Importer, op: Operator) -> None:
     kind = "LogSoftmax" if op.type == "log_softmax" else "Softmax"
-    importer.finish(_out(op), kind, importer.value(op.input("X")), axis=int(op.get("axis", -1)))
+    importer.finish(output(op), kind, importer.value(op.input("X")), axis=int(op.get("axis", -1)))
 
 
 def _prelu(importer: Importer, op: Operator) -> None:
@@ -134,7 +127,7 @@ def _prelu(importer: Importer, op: Operator) -> None:
         raise ModelError("its slope is not a constant")
     if op.get("data_format", "NCHW") not in ("NCHW", "AnyLayout") and op.get("mode", "all") == "channel":
         raise ModelError(f"data format {op.get('data_format')} with a slope for each channel")
-    importer.bind(_out(op), prelu(importer, value, slope, str(op.get("mode", "all")), _out(op)))
+    importer.bind(output(op), prelu(importer, value, slope, str(op.get("mode", "all")), output(op)))
 
 
 def prelu(importer: Importer, value: ir.Value, slope: NDArray[Any], mode: str, name: str) -> ir.Value:
@@ -150,7 +143,7 @@ def prelu(importer: Importer, value: ir.Value, slope: NDArray[Any], mode: str, n
 
 
 def _scale(importer: Importer, op: Operator) -> None:
-    value, name = importer.value(op.input("X")), _out(op)
+    value, name = importer.value(op.input("X")), output(op)
     bias, after = op.get("bias", 0.0), bool(op.get("bias_after_scale", True))
     factor = op.input("ScaleTensor")
     if factor is None:

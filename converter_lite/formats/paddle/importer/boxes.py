@@ -9,8 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.paddle.importer.context import Handler, Importer
-from converter_lite.formats.paddle.importer.elementwise import output
+from converter_lite.formats.paddle.importer.context import Handler, Importer, output
 from converter_lite.formats.paddle.importer.filled import check_filled
 from converter_lite.formats.paddle.importer.sizes import known, scalar, sizes
 from converter_lite.formats.paddle.program import Operator

@@ -10,8 +10,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.paddle.importer.context import Handler, Importer
-from converter_lite.formats.paddle.importer.elementwise import output
+from converter_lite.formats.paddle.importer.context import Handler, Importer, output
 from converter_lite.formats.paddle.importer.filled import check_filled, filled, is_large
 from converter_lite.formats.paddle.importer.sizes import constant_number, known, like, scalar, sizes, vector
 from converter_lite.formats.paddle.program import Operator, numpy_type

@@ -380,6 +380,18 @@ class Importer:
             self.plan.activations[name] = self.plan.activations.pop(old)
 
 
+def output(op: Operator, slot: str = "Out") -> str:
+    """Name of an operator's output.
+
+    Raises:
+        ModelError: It has none.
+    """
+    name = op.output(slot)
+    if name is None:
+        raise ModelError("it has no output")
+    return name
+
+
 Handler = Callable[[Importer, Operator], None]
 """Translates one Paddle operator; raises :class:`ModelError` without naming the operator."""
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.activation import NO_FUNCTION, fused
-from converter_lite.formats.paddle.importer.context import Handler, Importer, step_names
+from converter_lite.formats.paddle.importer.context import Handler, Importer, output, step_names
 from converter_lite.formats.paddle.importer.images import back, inner, planar
 from converter_lite.formats.paddle.importer.sizes import constant_list, known
 from converter_lite.formats.paddle.program import Operator
@@ -42,9 +42,7 @@ def window(op: Operator, dimensions: int) -> dict[str, Any]:
 
 
 def _convolution(importer: Importer, op: Operator) -> None:
-    name = op.output("Output")
-    if name is None:
-        raise ModelError("it has no output")
+    name = output(op, "Output")
     data = planar(importer, op, importer.value(op.input("Input")), "data_format")
     transposed = "transpose" in op.type
     weight = importer.weight(op, "Filter", 1 if transposed else 0)
@@ -101,7 +99,7 @@ def _spread(importer: Importer, op: Operator, attributes: dict[str, Any], data: 
         return
     if is_same:
         del attributes["auto_pad"]
-        attributes["pads"] = _same_pads(source, kernel, attributes["strides"])
+        attributes["pads"] = same_pads(source, kernel, attributes["strides"])
     if wanted:
         begin, end = np.split(np.asarray(attributes["pads"]), 2)
         reach = (np.asarray(kernel) - 1) * attributes["dilations"] + 1
@@ -113,8 +111,8 @@ def _spread(importer: Importer, op: Operator, attributes: dict[str, Any], data: 
         attributes["output_padding"] = added
 
 
-def _same_pads(source: list[int], kernel: list[int], strides: list[int]) -> list[int]:
-    """Padding SAME as the runtime takes it: that of the convolution with the same input size."""
+def same_pads(source: list[int], kernel: list[int], strides: list[int]) -> list[int]:
+    """Padding SAME of a window; a transposed convolution has that of the convolution with the same input size."""
     whole = [max((-(-s // t) - 1) * t + k - s, 0) for s, k, t in zip(source, kernel, strides, strict=True)]
     return [size // 2 for size in whole] + [size - size // 2 for size in whole]
 
@@ -143,10 +141,7 @@ def _deformable(importer: Importer, op: Operator) -> None:
     attributes["offset_group"] = int(op.get("deformable_groups", 1))
     mask = op.input("Mask")
     inputs = [data, filters, offset] if mask is None else [data, filters, offset, None, importer.value(mask)]
-    name = op.output("Output")
-    if name is None:
-        raise ModelError("it has no output")
-    importer.finish(name, "DeformConv", *inputs, **attributes)
+    importer.finish(output(op, "Output"), "DeformConv", *inputs, **attributes)
 
 
 HANDLERS: dict[str, Handler] = {

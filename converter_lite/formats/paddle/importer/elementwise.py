@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.activation import NO_FUNCTION, affine, fused
-from converter_lite.formats.paddle.importer.context import Handler, Importer, step_names
+from converter_lite.formats.paddle.importer.context import Handler, Importer, output, step_names
 from converter_lite.formats.paddle.program import Operator, numpy_type
 
 ARITHMETIC = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "max": "Max", "min": "Min", "pow": "Pow"}
@@ -23,18 +22,6 @@ COMPARISON = {
 }
 FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
 LOGICAL = ("logical_and", "logical_or", "logical_xor")
-
-
-def output(op: Operator, slot: str = "Out") -> str:
-    """Name of an operator's output.
-
-    Raises:
-        ModelError: It has none.
-    """
-    name = op.output(slot)
-    if name is None:
-        raise ModelError("it has no output")
-    return name
 
 
 def aligned(importer: Importer, left: ir.Value, right: ir.Value, axis: int) -> ir.Value:

@@ -6,8 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.paddle.importer.context import Handler, Importer, step_names
-from converter_lite.formats.paddle.importer.elementwise import output
+from converter_lite.formats.paddle.importer.context import Handler, Importer, output, step_names
 from converter_lite.formats.paddle.importer.sizes import axis_of, constant_number, integers, known, like, scalar, sizes
 from converter_lite.formats.paddle.program import Operator, numpy_type
 

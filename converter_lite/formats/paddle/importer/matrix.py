@@ -7,12 +7,12 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.activation import NO_FUNCTION, fused
-from converter_lite.formats.paddle.importer.context import Handler, Importer, step_names
+from converter_lite.formats.paddle.importer.context import Handler, Importer, output, step_names
 from converter_lite.formats.paddle.program import Operator
 
 
 def _fc(importer: Importer, op: Operator) -> None:
-    name = _out(op)
+    name = output(op)
     data = importer.value(op.input("Input"))
     if op.get("padding_weights", False):
         raise ModelError("its weight is padded")
@@ -43,7 +43,7 @@ def _rows(importer: Importer, data: ir.Value, weight: ir.Value, leading: int, na
 
 
 def _mul(importer: Importer, op: Operator) -> None:
-    name = _out(op)
+    name = output(op)
     if int(op.get("y_num_col_dims", 1)) != 1:
         raise ModelError("mul with y_num_col_dims other than 1")
     data, weight = importer.value(op.input("X")), importer.weight(op, "Y", 1)
@@ -53,7 +53,7 @@ def _mul(importer: Importer, op: Operator) -> None:
 
 
 def _matmul(importer: Importer, op: Operator) -> None:
-    name = _out(op)
+    name = output(op)
     old = op.type == "matmul"
     flags = [bool(op.get(key, False)) for key in (("transpose_X", "transpose_Y") if old else ("trans_x", "trans_y"))]
     data = importer.value(op.input("X"))
@@ -100,13 +100,13 @@ def _product(importer: Importer, op: Operator) -> None:
     product = values[0]
     for value in values[1:-1]:
         product = importer.compute("MatMul", product, value)
-    importer.finish(_out(op), "MatMul", product, values[-1])
+    importer.finish(output(op), "MatMul", product, values[-1])
 
 
 def _dot(importer: Importer, op: Operator) -> None:
     both = importer.compute("Mul", *(importer.value(op.input(slot)) for slot in ("X", "Y")))
     axes, keep = importer.add_constant("axes", [-1]), int(not importer.has_scalars)
-    importer.finish(_out(op), "ReduceSum", both, axes, keepdims=keep)
+    importer.finish(output(op), "ReduceSum", both, axes, keepdims=keep)
 
 
 def _add_product(importer: Importer, op: Operator) -> None:
@@ -116,19 +116,12 @@ def _add_product(importer: Importer, op: Operator) -> None:
         value if factor == 1.0 else importer.compute("Mul", value, importer.add_constant("factor", factor, np.float32))
         for value, factor in ((product, float(op.get("Alpha", 1.0))), (addend, float(op.get("Beta", 1.0))))
     ]
-    importer.finish(_out(op), "Add", *scaled)
+    importer.finish(output(op), "Add", *scaled)
 
 
 def _einsum(importer: Importer, op: Operator) -> None:
     values = [importer.value(name) for name in op.inputs.get("Operands", ())]
-    importer.finish(_out(op), "Einsum", *values, equation=str(op.get("equation", "")))
-
-
-def _out(op: Operator) -> str:
-    name = op.output("Out")
-    if name is None:
-        raise ModelError("it has no output")
-    return name
+    importer.finish(output(op), "Einsum", *values, equation=str(op.get("equation", "")))
 
 
 HANDLERS: dict[str, Handler] = {

@@ -7,9 +7,8 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.boxes import last_numbers
-from converter_lite.formats.paddle.importer.context import Handler, Importer
+from converter_lite.formats.paddle.importer.context import Handler, Importer, output
 from converter_lite.formats.paddle.importer.detection import NEVER, pictures_of, without_background
-from converter_lite.formats.paddle.importer.elementwise import output
 from converter_lite.formats.paddle.importer.sizes import known, sizes
 from converter_lite.formats.paddle.program import Operator
 

@@ -9,8 +9,7 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.importer.activation import NO_FUNCTION, fused
-from converter_lite.formats.paddle.importer.context import Handler, Importer, step_names
-from converter_lite.formats.paddle.importer.elementwise import output
+from converter_lite.formats.paddle.importer.context import Handler, Importer, output, step_names
 from converter_lite.formats.paddle.importer.filled import filled
 from converter_lite.formats.paddle.importer.images import back, inner, planar
 from converter_lite.formats.paddle.importer.sizes import axis_of, known

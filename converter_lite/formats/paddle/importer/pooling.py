@@ -9,9 +9,8 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.paddle.importer.context import Handler, Importer
-from converter_lite.formats.paddle.importer.convolution import window
-from converter_lite.formats.paddle.importer.elementwise import output
+from converter_lite.formats.paddle.importer.context import Handler, Importer, output
+from converter_lite.formats.paddle.importer.convolution import same_pads, window
 from converter_lite.formats.paddle.importer.filled import check_filled
 from converter_lite.formats.paddle.importer.images import back, inner, planar
 from converter_lite.formats.paddle.importer.sizes import constant_list, known, like
@@ -75,7 +74,7 @@ def _window(
     if "auto_pad" in attributes and (counted or any(k < s for k, s in zip(kernel, strides, strict=True))):
         # onnxruntime does not count this padding, and pads with less than nothing where windows leave a gap.
         _require(is_known, "padding that keeps the size")
-        attributes = {"strides": strides, "pads": _same_pads(sizes, kernel, strides), "kernel_shape": kernel}
+        attributes = {"strides": strides, "pads": same_pads(sizes, kernel, strides), "kernel_shape": kernel}
     attributes["ceil_mode"] = int(bool(op.get("ceil_mode", False)))
     pads = attributes.get("pads", [])
     begins, ends = pads[:half], pads[half:]
@@ -98,15 +97,6 @@ def _window(
 def _require(is_known: bool, what: str) -> None:
     if not is_known:
         raise ModelError(f"{what}: the size of the input has to be known")
-
-
-def _same_pads(sizes: list[int], kernel: list[int], strides: list[int]) -> list[int]:
-    begins, ends = [], []
-    for size, length, stride in zip(sizes, kernel, strides, strict=True):
-        needed = max((-(-size // stride) - 1) * stride + length - size, 0)
-        begins.append(needed // 2)
-        ends.append(needed - needed // 2)
-    return [*begins, *ends]
 
 
 def _uneven(

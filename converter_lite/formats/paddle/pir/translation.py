@@ -6,6 +6,7 @@ operation and number. Constants that are operands there are attributes here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -295,9 +296,7 @@ class _Translation:
         """A constant of one number."""
         kind, shape = _element(operation.attributes["dtype"]), _list(operation.attributes["shape"])
         value = _number(operation.attributes["value"], kind)
-        elements = 1
-        for size in shape:
-            elements *= int(size)
+        elements = math.prod(int(size) for size in shape)
         if len(shape) <= 1 and 0 <= elements <= MOST_REPEATED:
             self.constants[operation.results[0].number] = value if elements == 1 else (value,) * elements
         values = {"shape": shape, "value": value, "dtype": kind}
