@@ -108,17 +108,17 @@ def _measured(quantizer: Quantizer, start: fallback.Trial, feeds: Sequence[Feed]
     """Every layer alone, and all but it."""
     first = start.quantized
     names = fallback.candidates(first)
-    left = quantizer.measure(first, feeds)
-    everything = left(frozenset())
+    measurement = quantizer.measure(first, feeds)
+    everything = measurement.left_out(frozenset())
     alone: dict[str, Score] = {}
     without: dict[str, Score] = {}
 
     def measured_alone(name: str) -> Score:
-        alone[name] = left(frozenset(names) - {name})
+        alone[name] = measurement.alone(name)
         return alone[name]
 
     def measured_without(name: str) -> Score:
-        without[name] = left(frozenset({name}))
+        without[name] = measurement.left_out(frozenset({name}))
         return without[name]
 
     shares = fallback.sensitivities(

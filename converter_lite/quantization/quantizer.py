@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from converter_lite import graph as g
 from converter_lite.config.names import Rounding
 from converter_lite.errors import ConfigError
 from converter_lite.log import counted
 from converter_lite.quantization import dynamic, fallback, full, held_out, score
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.placement import quantized_tensors
-from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.plan import NodeMode, NodePlan, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq import build
 from converter_lite.quantization.settings import FullSettings, Goal, Learning, WeightSettings
 from converter_lite.quantization.weight_only import decide_weights, quantize_weights, quantize_weights_as_planned
 from converter_lite.runtime.engine import Feed
+from converter_lite.targets.operands import operator
+from converter_lite.targets.operators import Role
 
 if TYPE_CHECKING:
     from converter_lite.calibration.context import CalibrationContext
@@ -177,40 +180,23 @@ class Quantizer:
     def _shares(self, first: QuantizedModel, feeds: Sequence[Feed]) -> dict[str, float]:
         """Share of the output's error that is due to each node."""
         names = fallback.candidates(first)
-        left = self.measure(first, feeds)
+        measurement = self.measure(first, feeds)
         return fallback.sensitivities(
             names,
-            alone=lambda name: left(frozenset(names) - {name}),
-            without=lambda name: left(frozenset({name})),
-            everything=left(frozenset()),
+            alone=measurement.alone,
+            without=lambda name: measurement.left_out(frozenset({name})),
+            everything=measurement.left_out(frozenset()),
             log=self.resources.context.log,
         )
 
-    def measure(self, first: QuantizedModel, feeds: Sequence[Feed]) -> Callable[[frozenset[str]], Score]:
-        """A function that scores the network with some nodes in float and all else as in ``first``.
+    def measure(self, first: QuantizedModel, feeds: Sequence[Feed]) -> Measurement:
+        """Ways to score the network with some nodes of ``first`` in float.
 
         Measured with the biases as they were before bias correction: corrected ones compensate errors that an edited plan no
         longer has, and all measurements should refer to the same network.
         """
-        scorer = score.Scorer(self.model, feeds, self.resources.context)
         plain = replace(first, model=first.reference or self.model)
-
-        def left(skip: frozenset[str]) -> Score:
-            edited = self._edited(plain, skip)
-            return scorer(build.qdq_model(replace(edited, model=edited.model.clone())))
-
-        return left
-
-    def _edited(self, first: QuantizedModel, skip: frozenset[str]) -> QuantizedModel:
-        """The quantized model with more nodes in float and all else as it is."""
-        decided = decide(first.model, skipping(self.choice, skip))
-        kept = {name: d for name, d in first.plan.nodes.items() if d.mode is NodeMode.FLOAT}
-        nodes = {**{name: d for name, d in decided.nodes.items() if name in first.plan.nodes}, **kept}
-        plan = replace(first.plan, nodes=nodes)
-        if isinstance(self.choice.settings, FullSettings):
-            needed = quantized_tensors(first.model, plan, self.choice.target)
-            plan.activations = {name: p for name, p in first.plan.activations.items() if name in needed}
-        return replace(first, plan=plan)
+        return Measurement(self.choice, plain, score.Scorer(self.model, feeds, self.resources.context))
 
     def _report(self, goal: Goal, best: fallback.Trial, first: QuantizedModel) -> None:
         how = "with 16-bit weights" if isinstance(self.choice.settings, WeightSettings) else "in float"
@@ -227,6 +213,42 @@ class Quantizer:
             if goal.error is not None:
                 judged += f", of which one in {score.RARE} is expected to err by more than {best.score.rare_error:.4g}"
             self.resources.context.log.info(f"{judged}; {exact} with {skip_line(self.choice, best.skip)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Scores of a quantized network with edited plans; see :meth:`Quantizer.measure`."""
+
+    choice: Choice
+    first: QuantizedModel
+    scorer: score.Scorer
+
+    def left_out(self, skip: frozenset[str]) -> Score:
+        """With more nodes in float, those too that cost more time than they save beside them, and all else as it is."""
+        decided = decide(self.first.model, skipping(self.choice, skip))
+        before = self.first.plan.nodes
+        kept = {name: found for name, found in before.items() if found.mode is NodeMode.FLOAT}
+        return self._score({**{name: found for name, found in decided.nodes.items() if name in before}, **kept})
+
+    def alone(self, name: str) -> Score:
+        """With one node quantized, and the clamps that are its last step: whatever time that would take."""
+        names = {name}
+        for node in g.all_nodes(self.first.model.graph):
+            entry, value = operator(node), node.inputs[0] if node.inputs else None
+            before = value.producer() if value is not None else None
+            if entry is not None and entry.role is Role.CLAMP and before is not None and before.name in names:
+                names.add(node.name or "")
+        nodes = self.first.plan.nodes.items()
+        return self._score(
+            {n: p if n in names else NodePlan(p.op_type, NodeMode.FLOAT, "not measured") for n, p in nodes}
+        )
+
+    def _score(self, nodes: dict[str, NodePlan]) -> Score:
+        plan = replace(self.first.plan, nodes=nodes)
+        if isinstance(self.choice.settings, FullSettings):
+            needed = quantized_tensors(self.first.model, plan, self.choice.target)
+            plan.activations = {name: p for name, p in self.first.plan.activations.items() if name in needed}
+        return self.scorer(build.qdq_model(replace(self.first, plan=plan, model=self.first.model.clone())))
 
 
 def quantize(model: ir.Model, choice: Choice, *, plan: QuantPlan | None, resources: Resources) -> QuantizedModel:

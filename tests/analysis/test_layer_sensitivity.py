@@ -11,7 +11,7 @@ import pytest
 
 from converter_lite.analysis.kernels import Arithmetic, kernels, summary
 from converter_lite.analysis.kernels import table as kernel_table
-from converter_lite.analysis.layer_sensitivity import Sensitivity, analyse, csv_text, table, to_json
+from converter_lite.analysis.layer_sensitivity import Sensitivity, analyse, csv_text, decibels, table, to_json
 from converter_lite.calibration.context import CalibrationContext
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
@@ -19,7 +19,7 @@ from converter_lite.quantization.quantizer import Quantizer, Resources
 from converter_lite.quantization.settings import FullSettings, Goal
 from converter_lite.targets.devices import target_spec
 from tests.analysis.networks import network, quantized_network
-from tests.support import samples_of, since
+from tests.support import build, normal, samples_of, since
 
 
 def delicate() -> ir.Model:
@@ -53,6 +53,23 @@ def test_the_delicate_layer_is_ranked_first_by_both_measurements() -> None:
     assert worst.name == best.name == result.ranked[0].name
     assert result.samples == 3
     assert sum(layer.work for layer in result.layers) == pytest.approx(1.0)
+
+
+def test_a_layer_is_measured_alone_though_integers_would_not_pay_there() -> None:
+    graph = """g (float[1,8,24,24] x) => (float[1,8,24,24] y) {
+        a = Conv<pads = [1,1,1,1]>(x, w1)
+        b = Conv<pads = [1,1,1,1]>(a, w2)
+        c = Add(a, b)
+        y = Conv<pads = [1,1,1,1]>(c, w3)
+    }"""
+    model = build(graph, **{name: normal(8, 8, 3, 3, seed=i) / 8 for i, name in enumerate(("w1", "w2", "w3"))})
+    made = quantizer(model)
+    result, quantized = analyse(made, judges=samples_of(model), samples=3, goal=None)
+    found = {layer.op_type: decibels(layer.alone) for layer in result.layers}
+    assert (
+        quantized.plan.mode(next(node for node in quantized.model.graph if node.op_type == "Add")) is NodeMode.INTEGER
+    )
+    assert 30.0 < found["Add"] < 60.0
 
 
 def test_without_a_goal_nothing_is_left_out() -> None:
