@@ -37,7 +37,7 @@ from converter_lite.pipeline.read import read_config, read_source
 from converter_lite.pipeline.report import Reporting
 from converter_lite.pipeline.request import ConvertRequest
 from converter_lite.pipeline.result import ConvertResult, rejected_to_json
-from converter_lite.pipeline.rewrites import chosen_rewrites
+from converter_lite.pipeline.rewrites import advised, chosen_rewrites
 from converter_lite.pipeline.samples import (
     check_folders,
     check_inputs_exist,
@@ -314,24 +314,24 @@ class _Conversion:
 
     def _prepare(self, source: Source, targets: list[Path], result: ConvertResult) -> list[_Job]:
         """The graph of each format, checked before any other work."""
-        preparation = Preparation(source, chosen_rewrites(self.request.optimize, self.config, self.log))
+        rewrites = chosen_rewrites(self.request.optimize, self.config, self.log)
+        preparation = Preparation(source, rewrites)
         quantizes = self._quantizes
         jobs: list[_Job] = []
         for fmt, target in zip(self.formats, targets, strict=True):
             with self.log.stage("optimize"):
                 prepared = preparation(fmt.requirements.of_quantized() if quantizes else fmt.requirements)
             if all(job.prepared is not prepared for job in jobs):
-                self._report_graph(prepared, said=[job.prepared.done for job in jobs])
-            with self.log.stage("check"):
+                self._report_graph(prepared, rewrites.level, said=[job.prepared.done for job in jobs])
+            with self.log.stage("check"), advised(rewrites):
                 fmt.check(prepared.model)
             jobs.append(_Job(fmt, target, prepared))
         done = jobs[0].prepared.done
         result.nodes_read, result.nodes_optimized = done.nodes_before, done.nodes_after
         return jobs
 
-    def _report_graph(self, prepared: Prepared, *, said: list[OptimizeResult]) -> None:
+    def _report_graph(self, prepared: Prepared, level: str, *, said: list[OptimizeResult]) -> None:
         done = prepared.done
-        level = self.request.optimize
         level += "" if level in ("none", "general") else ": for every device the rules of general"
         if (done.nodes_before, done.nodes_after) not in [(other.nodes_before, other.nodes_after) for other in said]:
             self.log.info(f"nodes: {done.nodes_before} read, {done.nodes_after} after optimization ({level})")

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from converter_lite.config.names import Switch
 from converter_lite.config.settings import QuantizationConfig
-from converter_lite.errors import ConfigError, did_you_mean
+from converter_lite.errors import ConfigError, TargetError, did_you_mean
 from converter_lite.log import Log
 from converter_lite.passes.pipeline import RULE_NAMES, Rewrites
 from converter_lite.passes.vendor_names import OUR_RULES, WITHOUT_COUNTERPART
+
+UNOPTIMIZED = (
+    "--optimize=general (and disable_fusion=off) makes such nodes constant, or their shapes known, in many models"
+)
+"""What to do about a graph that a format refuses as it is."""
+
+
+@contextmanager
+def advised(rewrites: Rewrites) -> Iterator[None]:
+    """A refusal of a graph that was not optimized says so.
+
+    Raises:
+        TargetError: The refusal.
+    """
+    try:
+        yield
+    except TargetError as error:
+        if rewrites.level == "none":
+            error.hint = "; ".join(filter(None, [error.hint, UNOPTIMIZED]))
+        raise
 
 
 def chosen_rewrites(level: str, config: QuantizationConfig | None, log: Log) -> Rewrites:

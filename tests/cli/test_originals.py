@@ -79,6 +79,24 @@ def test_a_fusion_is_left_out(workshop: Workshop, registry: dict[str, str]) -> N
     assert kinds("out.onnx") == {"Conv", "BatchNormalization"}
 
 
+SIZES = """g (float[2,12] x) => (float[3,8] y) {
+    c = Cast<to=1>(sizes) d = Mul(c, two) s = Cast<to=7>(d) z = Reshape(x, s) y = Relu(z) }"""
+"""A shape that is known when constants are computed."""
+
+
+@pytest.mark.parametrize("config", [None, {"registry": {"disable_fusion": "on"}}])
+def test_a_format_that_refuses_what_was_not_optimized_says_so(
+    workshop: Workshop, config: dict[str, dict[str, str]] | None
+) -> None:
+    onnx.save(model_proto(SIZES, sizes=np.array([1.5, 4], np.float64), two=np.float32(2)), "model.onnx")
+    workshop.succeed("--saveType=MINDIR_LITE")
+    flags = ["--optimize=none"] if config is None else []
+    outcome = workshop.convert("--saveType=MINDIR_LITE", *flags, config=config)
+    assert outcome.status == 1
+    assert "--optimize=general (and disable_fusion=off) makes such nodes constant" in outcome.err
+    assert "after optimization (none)" in outcome.out
+
+
 def test_a_fusion_that_does_not_exist_is_a_mistake(workshop: Workshop) -> None:
     message = workshop.fail(2, config={"registry": {"fusion_blacklists": "ConvBatchnormFusion"}})
     assert "no rewrite is called 'ConvBatchnormFusion'; did you mean ConvBatchNormFusion?" in message
