@@ -60,6 +60,9 @@ NO_SAMPLES = (
 )
 """What to do where a model does not run on them."""
 
+HALF = "float16 holds numbers up to 65504: leave --fp16 and --nbFp16 off, or scale what is larger"
+"""What to do where a file gives NaN in it."""
+
 FIXED_SIZES = f"it may not allow the sizes of --inputShape; {BRANCHES}"
 """What to do where a runtime does not load a model whose shapes are given."""
 
@@ -205,6 +208,9 @@ class Proof:
             if self.is_real:
                 raise
             raise ModelError(error.message, where=error.where, hint=NO_SAMPLES) from error
+        except QualityError as error:
+            error.hint = HALF if self._request.fp16 or self._request.nb_fp16 else ""
+            raise
         if self._request.infer and self._dataset is not None:
             self._context.log.info(f"{file.name}: run on random data too, as --infer asks")
             for _, feed in self._feeds(interface, None, model, quantized.plan):

@@ -37,6 +37,14 @@ def test_the_default_gate_refuses_a_bad_result_and_names_the_output(workshop: Wo
     assert "docs/" not in message
 
 
+def test_infinite_numbers_of_float16_are_said_to_be_that(workshop: Workshop) -> None:
+    graph = "g (float[1,300] x) => (float[1,20] y) { c = MatMul(x, w) h = Mul(c, c) y = Mul(h, small) }"
+    onnx.save(model_proto(graph, w=np.full((300, 20), 30, np.float32), small=np.float32(1e-4)), "model.onnx")
+    workshop.succeed("--saveType=NAIVE_BUFFER", output="float32")
+    message = workshop.fail(1, "--saveType=NAIVE_BUFFER", "--nbFp16=on")
+    assert "output y: the written model gives NaN or infinite values\n  float16 holds numbers up to 65504" in message
+
+
 def test_a_missed_gate_shows_the_whole_comparison(workshop: Workshop) -> None:
     spoil(workshop)
     out = workshop.convert(config=LOSSY).out.splitlines()
