@@ -116,6 +116,8 @@ def blocks() -> Iterator[Case]:
     many = wide.reshape(1, 3, 2, 3, 3, 8).transpose(2, 4, 0, 1, 3, 5).reshape(6, 3, 3, 8)
     pairs = np.array([[1, 1], [0, 3]], np.int32)
     yield single("", "SPACE_TO_BATCH_ND", [Fed(x), i32(2, 3), pairs], many)
+    whole = [(8 * array).astype(np.int32) for array in (x, many)]
+    yield single("of whole numbers", "SPACE_TO_BATCH_ND", [Fed(whole[0]), i32(2, 3), pairs], whole[1])
     yield single("", "BATCH_TO_SPACE_ND", [Fed(many), i32(2, 3), pairs], x)
 
 

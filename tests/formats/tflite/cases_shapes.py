@@ -66,6 +66,13 @@ def cutting() -> Iterator[Case]:
             i32(1, 1, 1),
             X[..., None, 2],
         ),
+        "the first of an axis that is shrunk": (
+            {"begin_mask": 5, "end_mask": 4, "shrink_axis_mask": 5},
+            i32(1, 1, -1),
+            i32(2, 9, 9),
+            i32(1, 1, 1),
+            X[0, 1:, 0],
+        ),
         "fewer axes": ({}, i32(1), i32(2), i32(1), X[1:2]),
         "lengths": ({"offset": True}, i32(0, 1, 2), i32(2, 2, 1), i32(1, 1, 1), X[0:2, 1:3, 2:3]),
     }
@@ -74,6 +81,8 @@ def cutting() -> Iterator[Case]:
     operands = [Fed(X), Fed(i32(1, 1, -1)), Fed(i32(2, 9, 9)), i32(1, 1, 1)]
     made = X[1, 1:, -1:]
     yield single("computed", "STRIDED_SLICE", operands, made, shrink_axis_mask=1, end_mask=4)
+    masks_of_both = {"shrink_axis_mask": 1, "begin_mask": 3, "end_mask": 5}
+    yield single("computed, shrunk to the first", "STRIDED_SLICE", operands, X[0, :9, -1:], **masks_of_both)
 
 
 def reductions() -> Iterator[Case]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.importer.context import Handler, Importer
@@ -42,9 +44,8 @@ def _space_to_batch(ctx: Importer, op: Operator) -> None:
     value, rest = ctx.value(op.inputs[0]), len(shape) - len(block) - 1
     if any(map(any, pairs)):
         before, behind = ([0, *(pair[side] for pair in pairs), *[0] * rest] for side in (0, 1))
-        value = ctx.takes(
-            ctx.add("Pad", [value, ctx.int64(before + behind), ctx.number(0.0)], mode="constant"), op.inputs[0]
-        )
+        zero = ctx.builder.constant(0, value.dtype.numpy() if value.dtype is not None else np.float32)
+        value = ctx.takes(ctx.add("Pad", [value, ctx.int64(before + behind), zero], mode="constant"), op.inputs[0])
     sizes = [size + sum(pair) for size, pair in zip(shape[1:], pairs, strict=False)]
     if any(size % step for size, step in zip(sizes, block, strict=True)):
         raise ModelError(f"{sizes} elements cannot be divided by {block}")

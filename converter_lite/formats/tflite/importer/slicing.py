@@ -176,13 +176,12 @@ def _cut(ctx: Importer, op: Operator, part: _Part, strides: Sequence[int]) -> ir
     starts, ends, steps = [], [], []
     for axis, position in zip(part.axes, part.positions, strict=True):
         start, stop, stride = begin[position], end[position], strides[position]
+        if _is_marked(op, "begin", position):
+            start = 0 if stride > 0 else LAST
         if axis in part.shrunk:
             stop, stride = LAST if start == -1 else start + 1, 1
-        else:
-            if _masked(op, "begin", position):
-                start = 0 if stride > 0 else LAST
-            if _masked(op, "end", position):
-                stop = LAST if stride > 0 else FIRST
+        elif _is_marked(op, "end", position):
+            stop = LAST if stride > 0 else FIRST
         starts.append(start)
         ends.append(stop)
         steps.append(stride)
@@ -197,12 +196,12 @@ def _cut_computed(ctx: Importer, op: Operator, part: _Part, strides: Sequence[in
         end = ctx.add("Add", [begin, end])
     steps = [1 if axis in part.shrunk else strides[p] for axis, p in zip(part.axes, part.positions, strict=True)]
     starts = [
-        None if not _masked(op, "begin", p) else 0 if s > 0 else LAST
+        None if not _is_marked(op, "begin", p) else 0 if s > 0 else LAST
         for p, s in zip(part.positions, steps, strict=True)
     ]
     stops = [
-        None if not _masked(op, "end", p) else LAST if s > 0 else FIRST
-        for p, s in zip(part.positions, steps, strict=True)
+        None if axis in part.shrunk or not _is_marked(op, "end", p) else LAST if s > 0 else FIRST
+        for axis, p, s in zip(part.axes, part.positions, steps, strict=True)
     ]
     begin, end = _replaced(ctx, begin, starts), _replaced(ctx, end, stops)
     if part.shrunk:
@@ -216,11 +215,6 @@ def _cut_computed(ctx: Importer, op: Operator, part: _Part, strides: Sequence[in
 
 def _is_marked(op: Operator, mask: str, position: int) -> bool:
     return bool(int(op.get(f"{mask}_mask")) >> position & 1)
-
-
-def _masked(op: Operator, mask: str, position: int) -> bool:
-    """Whether a bound is left out; that of an axis of which one element is taken never is."""
-    return _is_marked(op, mask, position) and not _is_marked(op, "shrink_axis", position)
 
 
 def _replaced(ctx: Importer, value: ir.Value, numbers: Sequence[int | None]) -> ir.Value:
