@@ -178,6 +178,7 @@ def test_the_library_is_told_which_constants_to_convert(
 KEPT = {
     "too large a constant": ("y = Mul(x, c)", -3e38, "65504"),
     "a divisor that vanishes": ("y = Div(x, c)", 1e-9, "0 in float16"),
+    "an epsilon that vanishes": ("y = Add(x, c)", 1e-12, "0 in float16"),
     "a constant of a fused operator": ("a = Add(x, c) y = Relu(a)", 1.0, "does not convert"),
 }
 

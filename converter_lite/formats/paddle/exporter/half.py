@@ -211,6 +211,10 @@ class _Rewriting:
         divisors = [self._parameters[name] for slot, name in constants if (op.type, slot) == ("elementwise_div", "Y")]
         if any(np.any((array != 0) & (array.astype(np.float16) == 0)) for array in divisors):
             return VANISHES
+        # the epsilon of a divisor, for one
+        summands = [self._parameters[name] for _, name in constants if op.type == "elementwise_add"]
+        if any(np.any(array) and not np.any(array.astype(np.float16)) for array in summands):
+            return VANISHES
         return ""
 
     def _window(self, op: Operator) -> int:
