@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from converter_lite.passes.spelled_out.truths import spell_out_bits, spell_out_moved_truths
+from converter_lite.passes.spelled_out.truths import spell_out_bits, spell_out_moved_bytes, spell_out_moved_truths
 from tests.support import assert_applies, build, operators
 
 CONSTANTS = {
@@ -15,6 +15,7 @@ CONSTANTS = {
     "rows": np.array([[1, 0]]),
     "first": np.array([1]),
     "cube": np.array([2, 2, 3]),
+    "two": np.array([2]),
     "twice": np.array([1, 2]),
     "edges": np.array([0, 1, 0, 2]),
     "yes": np.array(True),
@@ -53,6 +54,27 @@ def test_truth_values_move_as_floats(moved: str) -> None:
     assert_applies(spell_out_moved_truths, model, 1)
     (node,) = (n for n in model.graph if n.op_type == moved.split("<")[0].split("(")[0])
     assert not any(value is not None and value.dtype is ir.DataType.BOOL for value in node.inputs)
+
+
+@pytest.mark.parametrize(
+    ("moved", "shape"),
+    [
+        ("Transpose<perm=[1,0]>(x)", "3,2"),
+        ("Concat<axis=0>(x, bytes)", "3,3"),
+        ("Gather<axis=1>(x, places)", "2,2"),
+        ("Slice(x, first, two)", "1,3"),
+        ("Tile(x, twice)", "2,6"),
+    ],
+)
+@pytest.mark.parametrize("results", ["float[M] y", "float[M] y, uint8[M] m"])
+def test_bytes_move_as_floats(moved: str, shape: str, results: str) -> None:
+    text = f"g (uint8[2,3] x) => ({results}) {{ m = {moved} f = Cast<to=1>(m) y = Relu(f) }}".replace(
+        "[M]", f"[{shape}]"
+    )
+    constants = {**CONSTANTS, "bytes": np.array([[1, 2, 255]], np.uint8)}
+    model = build(text, **{name: array for name, array in constants.items() if name in text})
+    assert_applies(spell_out_moved_bytes, model, 1, {"x": np.array([[0, 1, 127], [128, 254, 255]], np.uint8)})
+    assert operators(model)["Cast"] == (2 if "uint8" in results else 1)
 
 
 def test_parts_of_truth_values_are_floats() -> None:

@@ -372,6 +372,12 @@ def bytes_of_pictures(c: Cases) -> None:
             ]
             name = f"Cast of {np.dtype(kind)} through UINT8 and {onnx.TensorProto.DataType.Name(to)}"
             c.graph(name, nodes, {"x": numbers}, [], ["y"], releases=ALL if kind is not np.int64 else NEW)
+    nodes = [
+        onnx.helper.make_node("Cast", ["x"], ["h"], to=onnx.TensorProto.UINT8),
+        onnx.helper.make_node("Transpose", ["h"], ["k"], perm=[0, 3, 1, 2]),
+        onnx.helper.make_node("Cast", ["k"], ["y"], to=onnx.TensorProto.FLOAT),
+    ]
+    c.graph("Transpose of UINT8", nodes, {"x": np.arange(60, dtype=np.float32).reshape(1, 4, 5, 3)}, [], ["y"])
 
 
 def layers() -> Cases:

@@ -57,7 +57,7 @@ from converter_lite.passes.spelled_out.scattering import spell_out_put_elements,
 from converter_lite.passes.spelled_out.spectra import spell_out_dft, spell_out_stft
 from converter_lite.passes.spelled_out.triangles import spell_out_triangles
 from converter_lite.passes.spelled_out.trigonometry import spell_out_functions, spell_out_tan
-from converter_lite.passes.spelled_out.truths import spell_out_bits, spell_out_moved_truths
+from converter_lite.passes.spelled_out.truths import spell_out_bits, spell_out_moved_bytes, spell_out_moved_truths
 from converter_lite.passes.spelled_out.volumes import spell_out_deep_pools, spell_out_volumes
 from converter_lite.passes.spelled_out.whole_numbers import spell_out_whole_numbers
 
@@ -112,6 +112,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Softmax": spell_out_empty_rows,
         "Softmax of many axes": spell_out_deep_softmax,
         "Tan": spell_out_tan,
+        "Transpose of bytes": spell_out_moved_bytes,
         "Transpose of many axes": spell_out_many_axes,
         "Trilu": spell_out_triangles,
         "Expand of truth values": spell_out_moved_truths,  # the last one: other rules move truth values, too

@@ -1,4 +1,4 @@
-"""Truth values that are moved, reduced and compared, and bits that are truth values."""
+"""Truth values that are moved, reduced and compared, bytes that are moved, and bits that are truth values."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ MOVED = frozenset(
 )
 """Operators that some runtime has only for numbers, and that give of zeros and ones what they give of truth values."""
 
+MOVED_BYTES = frozenset({"Concat", "Expand", "Gather", "Slice", "Split", "Tile", "Transpose"})
+"""Operators of pictures that some runtime has not for bytes."""
+
 LOGICAL = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
 """Operator on bits -> operator on truth values."""
 
@@ -43,48 +46,74 @@ def spell_out_moved_truths(model: ir.Model) -> int:
     return moved + sum(_compared_truths(graph, node) for node in list(graph) if is_op(node, "Equal"))
 
 
+def spell_out_moved_bytes(model: ir.Model) -> int:
+    """Move bytes, such as those of a picture, as floats."""
+    graph = model.graph
+    return sum(_moved(graph, node, ir.DataType.UINT8) for node in list(graph) if is_op(node, *MOVED_BYTES))
+
+
 def _moved_truths(graph: ir.Graph, node: ir.Node) -> bool:
-    if not _is_truth(node.inputs[0]):
+    return _moved(graph, node, ir.DataType.BOOL)
+
+
+def _moved(graph: ir.Graph, node: ir.Node, kind: ir.DataType) -> bool:
+    if not _is_of(node.inputs[0], kind):
         return False
-    made = _with_numbers(graph, node)
-    for number, truth in zip(made.outputs, node.outputs, strict=True):
-        number.shape, number.type = truth.shape, ir.TensorType(ir.DataType.FLOAT)
-        cast = ir.node("Cast", [number], attributes={"to": ir.DataType.BOOL.value})
+    made = _with_numbers(graph, node, kind)
+    for number, given in zip(made.outputs, node.outputs, strict=True):
+        number.shape, number.type = given.shape, ir.TensorType(ir.DataType.FLOAT)
+        cast = ir.node("Cast", [number], attributes={"to": kind.value})
         graph.insert_before(node, cast)
-        take_over(cast.outputs[0], truth)
+        take_over(cast.outputs[0], given)
+        _read_numbers(cast, number)
     remove(node)
     return True
+
+
+def _read_numbers(cast: ir.Node, number: ir.Value) -> None:
+    """Let what makes floats of bytes again read the floats that these were made of."""
+    for use in list(cast.outputs[0].uses()):
+        again = use.node.outputs[0]
+        if is_op(use.node, "Cast") and again.dtype is ir.DataType.FLOAT and not again.is_graph_output():
+            again.replace_all_uses_with(number)
+            remove(use.node)
+    if not cast.outputs[0].uses() and not cast.outputs[0].is_graph_output():
+        remove(cast)
 
 
 def _compared_truths(graph: ir.Graph, node: ir.Node) -> bool:
     if not _is_truth(node.inputs[0]):
         return False
-    made = _with_numbers(graph, node)
+    made = _with_numbers(graph, node, ir.DataType.BOOL)
     take_over(made.outputs[0], node.outputs[0])
     remove(node)
     return True
 
 
-def _with_numbers(graph: ir.Graph, node: ir.Node) -> ir.Node:
-    """The node once more, in front of itself, whose truth values are floats."""
-    operands = [_number(graph, node, value) if _is_truth(value) else value for value in node.inputs]
+def _with_numbers(graph: ir.Graph, node: ir.Node, kind: ir.DataType) -> ir.Node:
+    """The node once more, in front of itself, whose operands of a kind are floats."""
+    operands = [_number(graph, node, value) if _is_of(value, kind) else value for value in node.inputs]
     settings = {name: attribute.value for name, attribute in node.attributes.items()}
     made = ir.node(node.op_type, operands, attributes=settings, num_outputs=len(node.outputs), name=node.name)
     graph.insert_before(node, made)
     return made
 
 
-def _number(graph: ir.Graph, node: ir.Node, truth: ir.Value) -> ir.Value:
-    stored = g.constant(truth)
+def _number(graph: ir.Graph, node: ir.Node, value: ir.Value) -> ir.Value:
+    stored = g.constant(value)
     if stored is not None:
-        return g.add_initializer(graph, f"{truth.name}_number", stored.astype(np.float32))
-    number = insert(graph, node, "Cast", [truth], g.static_shape(truth), to=ir.DataType.FLOAT.value)
+        return g.add_initializer(graph, f"{value.name}_number", stored.astype(np.float32))
+    number = insert(graph, node, "Cast", [value], g.static_shape(value), to=ir.DataType.FLOAT.value)
     number.type = ir.TensorType(ir.DataType.FLOAT)
     return number
 
 
+def _is_of(value: ir.Value | None, kind: ir.DataType) -> TypeGuard[ir.Value]:
+    return value is not None and value.dtype is kind
+
+
 def _is_truth(value: ir.Value | None) -> TypeGuard[ir.Value]:
-    return value is not None and value.dtype is ir.DataType.BOOL
+    return _is_of(value, ir.DataType.BOOL)
 
 
 def spell_out_bits(model: ir.Model) -> int:

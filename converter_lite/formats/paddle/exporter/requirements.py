@@ -53,6 +53,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "Sign",
             "Tan",
             "Softmax of many axes",
+            "Transpose of bytes",
             "Transpose of many axes",
         }
     ),
