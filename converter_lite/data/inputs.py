@@ -97,13 +97,16 @@ def input_specs(model: ir.Model, fixed_shapes: Mapping[str, tuple[int, ...]] | N
     check_names(fixed, [str(value.name) for value in values], key="inputShape")
     shapes = [_shape(value, fixed.get(str(value.name))) for value in values]
     return [
-        InputSpec(str(value.name), _dtype(value), shape, _channels_last(value) if len(shape) == _PICTURE_RANK else None)
+        InputSpec(str(value.name), _dtype(value), shape, channels_last(value) if len(shape) == _PICTURE_RANK else None)
         for value, shape in zip(values, shapes, strict=True)
     ]
 
 
-def _channels_last(picture: ir.Value) -> bool | None:
-    """Whether the first layers move the last axis to the second place, as those of TensorFlow do, or read it as it is."""
+def channels_last(picture: ir.Value) -> bool | None:
+    """Whether the first layers move the last axis to the second place, as those of TensorFlow do, or read it as it is.
+
+    ``None`` where they do not tell, or not all say the same.
+    """
     found, values = set(), {picture: None}
     for value in (waiting := list(values)):
         for node, index in value.uses():

@@ -24,6 +24,9 @@ _log = logging.getLogger(__name__)
 NOTHING_FOUND = "nothing is found in any sample, so the cosine proves nothing: give samples in which something is"
 """What is said of an output that answers no (:mod:`~converter_lite.quantization.detections`) to all samples."""
 
+ALL_ZERO = "all outputs are 0 in every sample, so the comparison proves nothing: give samples for which they are not"
+"""What is said where random numbers are lengths of nothing, for one."""
+
 _NO_AXES: Mapping[str, frozenset[int]] = MappingProxyType({})
 _NO_THRESHOLDS: Mapping[str, float] = MappingProxyType({})
 
@@ -53,7 +56,7 @@ def compare(
         threads: Samples that run side by side.
 
     A warning counts the samples that cannot be compared, including those for which the float model gives no finite value; the
-    cosine is 0 if none can.
+    cosine is 0 if none can. Another one says that all outputs are 0.
 
     Raises:
         QualityError: The written model gives NaN or infinite values where the float model does not, or different shapes.
@@ -73,6 +76,8 @@ def compare(
     for total, name in zip(sums, reference.output_names, strict=True):
         if 0 < total.empty == total.count:
             _log.warning("output %s: %s", name, NOTHING_FOUND)
+    if sums and all(total.count > total.empty and total.max_value == total.max_error == 0.0 for total in sums):
+        _log.warning(ALL_ZERO)
     return tuple(_accuracy(name, total, count) for name, total in zip(reference.output_names, sums, strict=True))
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from converter_lite.errors import QualityError
 from converter_lite.kernels.similarity import cosine_similarity
-from converter_lite.pipeline.accuracy import compare
+from converter_lite.pipeline.accuracy import ALL_ZERO, compare
 from tests.support import normal
 
 Array = NDArray[Any]
@@ -37,6 +37,15 @@ def test_equal_outputs_are_perfect() -> None:
     assert accuracy.sqnr == float("inf")
     assert accuracy.max_error == 0
     assert accuracy.max_value == np.abs(out).max()
+
+
+def test_outputs_that_are_nothing_but_zeros_prove_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    zeros, numbers = np.zeros((2, 3)), normal(2, 3)
+    compare(Fixed(y=zeros, z=zeros), Fixed(y=zeros, z=zeros), samples(0, 0))
+    assert caplog.messages == [ALL_ZERO]
+    compare(Fixed(y=zeros, z=numbers), Fixed(y=zeros, z=numbers), samples(0, 0))
+    compare(Fixed(y=zeros), Fixed(y=zeros), samples(0, 1))
+    assert caplog.messages == [ALL_ZERO]
 
 
 def test_figures_are_means_and_extremes_over_samples() -> None:

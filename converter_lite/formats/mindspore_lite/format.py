@@ -11,7 +11,7 @@ from converter_lite.errors import TargetError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import Format
-from converter_lite.formats.mindspore_lite.exporter.writer import check, refusal, write
+from converter_lite.formats.mindspore_lite.exporter.writer import check, has_channels_last, refusal, write
 from converter_lite.formats.mindspore_lite.flags import MsFlags
 from converter_lite.formats.mindspore_lite.importer.reader import read, to_quantized_model
 from converter_lite.formats.mindspore_lite.narrowing import NARROWED
@@ -204,7 +204,8 @@ def rebuild(data: bytes, *, like: ir.Model) -> QuantizedModel:
         value = inputs.get(tensor.name)
         shape = static_shape(value)
         is_image = shape is not None and len(shape) == 4 and tensor.dims == pm.permute(shape, pm.NHWC)
-        if is_image and (tensor.dims != shape or tensor.format == Format.NHWC):  # of a cube, the label alone says it
+        is_labelled = tensor.format == Format.NHWC and value is not None and not has_channels_last(value)
+        if is_image and (tensor.dims != shape or is_labelled):  # of a cube, dimensions say nothing
             turned.append(tensor.name)
         if value is not None and value.dtype is not None and NARROWED.get(value.dtype) is tensor.dtype:
             types[tensor.name] = value.dtype

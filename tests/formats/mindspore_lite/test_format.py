@@ -54,6 +54,25 @@ def test_channels_of_a_cube_are_found_by_the_label_of_the_input(nchw: bool, tmp_
     np.testing.assert_allclose(got, DEFAULT_ENGINE.session(proto(model)).run(feed)["y"], atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(1, 5, 6, 8), (1, 8, 8, 8), (1, 5, 5, 3)], ids=["8 channels", "a cube", "colours"])
+def test_channels_that_stand_last_already_stay_there(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """Networks of TensorFlow move them to the second place themselves; of eight channels no shape tells it."""
+    model = from_nodes(
+        [
+            helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+            helper.make_node("Conv", ["t", "w"], ["y"]),
+        ],
+        {"x": shape},
+        {"w": normal(3, shape[3], 3, 3)},
+        ["y"],
+    )
+    feed, fmt = {"x": normal(*shape, seed=1)}, MsFormat()
+    (path,) = fmt.write(floating(model), tmp_path / "model.ms").files
+    assert next(tensor for tensor in read(path.read_bytes()).tensors if tensor.name == "x").dims == shape
+    got = DEFAULT_ENGINE.session(fmt.runnable(path, like=model)).run(feed)["y"]
+    np.testing.assert_allclose(got, DEFAULT_ENGINE.session(proto(model)).run(feed)["y"], atol=1e-5)
+
+
 def test_indices_stay_64_bits_wide_outside(tmp_path: Path) -> None:
     model = from_nodes(
         [helper.make_node("Gather", ["table", "ids"], ["y"])],

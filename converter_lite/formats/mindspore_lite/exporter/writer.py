@@ -8,6 +8,8 @@ from collections import Counter
 import numpy as np
 import onnx_ir as ir
 
+from converter_lite.data.inputs import channels_last
+from converter_lite.data.layout import PICTURE_CHANNELS
 from converter_lite.errors import MISFITS, TargetError
 from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.container import MsModel, MsTensor, to_bytes
@@ -22,7 +24,6 @@ from converter_lite.graph import is_constant, static_shape
 from converter_lite.passes.input_values import HINT
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
-_IMAGE_CHANNELS = (1, 3, 4)
 _SIZED_BY_DATA = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
 
 
@@ -127,16 +128,22 @@ def _input(ctx: Lowering, value: ir.Value) -> None:
     shape = ctx.shape(value)
     if 0 in shape:
         raise Unsupported(f"its shape {list(shape)} holds no element")
-    nhwc = len(shape) == 4 and not ctx.options.nchw_inputs and not _channels_last(shape)
+    is_last = has_channels_last(value)
+    nhwc = len(shape) == 4 and not ctx.options.nchw_inputs and not is_last
     perm = pm.NHWC if nhwc else pm.identity(len(shape))
-    image = Format.NHWC if nhwc or len(shape) != 4 or _channels_last(shape) else Format.NCHW
+    image = Format.NHWC if nhwc or len(shape) != 4 or is_last else Format.NCHW
     index = ctx.tensor(MsTensor(value.name or "", ctx.dtype(value), pm.permute(shape, perm), format=image))
     ctx.ms.inputs.append(index)
     ctx.bind(value, index, perm)
 
 
-def _channels_last(shape: tuple[int, ...]) -> bool:
-    return len(shape) == 4 and shape[3] in _IMAGE_CHANNELS and shape[1] not in _IMAGE_CHANNELS
+def has_channels_last(value: ir.Value) -> bool:
+    """Whether an input is a picture whose channels come last already: its first layers tell, or else its shape."""
+    shape = static_shape(value) or ()
+    if len(shape) != 4:
+        return False
+    told = channels_last(value)
+    return (shape[3] in PICTURE_CHANNELS and shape[1] not in PICTURE_CHANNELS) if told is None else told
 
 
 def _outputs(ctx: Lowering, graph: ir.Graph) -> list[Problem]:
