@@ -108,7 +108,7 @@ class MsFormat:
         for kind, word in (("input", asked.inputs), ("output", asked.outputs)):
             if word not in ("DEFAULT", "FLOAT"):
                 raise TargetError(
-                    f"{kind}s of a .ms file are float32 or int32, and cannot become {word}",
+                    f"{kind}s of a .ms file keep the model's types, as float32 or int32, and cannot become {word}",
                     where=f"--{kind}DataType={word}",
                     hint="leave it at DEFAULT, or use --saveType=ONNX",
                 )

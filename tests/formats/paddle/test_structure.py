@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from converter_lite.errors import FormatError, TargetError
-from converter_lite.formats.paddle.exporter.build import NbOptions, build, check
+from converter_lite.formats.paddle.exporter.build import NbOptions, build, check, refuse_unwritable
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, RELEASES, choose, exists, operators
 from converter_lite.formats.paddle.kernels import Target as Place
 from converter_lite.formats.paddle.nb.parse import HEADER, parse
@@ -202,6 +202,13 @@ def test_a_node_behind_one_that_cannot_be_written_is_not_blamed() -> None:
 def test_an_output_that_nothing_computes_is_a_problem() -> None:
     model = graph("g (float[3] x) => (float[3] x) { a = Relu(x) }")
     assert check(model, "arm")[-1].operator == "graph output"
+
+
+def test_outputs_that_cannot_be_written_are_not_counted_as_nodes() -> None:
+    model = graph("g (float[3] x) => (float[3] x, float[3] a) { a = Acos(x) }")
+    with pytest.raises(TargetError, match="^1 output and 1 of 1 nodes cannot be written as") as caught:
+        refuse_unwritable(model, "arm")
+    assert "use --saveType=ONNX" in caught.value.hint
 
 
 def test_a_constant_output_is_named() -> None:

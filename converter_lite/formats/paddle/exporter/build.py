@@ -15,11 +15,15 @@ from converter_lite.formats.paddle.exporter.table import HANDLERS
 from converter_lite.formats.paddle.exporter.types import refused_type
 from converter_lite.formats.paddle.kernels import Target
 from converter_lite.formats.paddle.program import NbFile
+from converter_lite.log import counted
 from converter_lite.passes.input_values import HINT
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
 FIXED_HINT = "the shapes of the inputs are fixed already, and do not decide it"
 """Where ``--inputShape`` would be the advice for a model whose inputs are open."""
+
+GRAPH_OUTPUT = "graph output"
+"""What stands in the place of an operator where an output cannot be written."""
 
 FEW_AXES = frozenset({"Gather", "Slice", "Tile", "Transpose"})
 """Operators that end the process where a tensor has more dimensions than :data:`MOST_DIMENSIONS`; Softmax, too, on x86."""
@@ -42,11 +46,11 @@ class NbOptions:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A node that the target cannot express.
+    """A node, or an output, that the target cannot express.
 
     Attributes:
         node: Its name.
-        operator: Its ONNX operator.
+        operator: Its ONNX operator; :data:`GRAPH_OUTPUT`.
         reason: Why.
         hint: What would help, empty where nothing does.
     """
@@ -116,12 +120,18 @@ def refuse(problems: Sequence[Problem], model: ir.Model, kind: str) -> None:
     if not problems:
         return
     lines = "\n".join(f"  {problem}" for problem in problems)
+    of_nodes = [problem for problem in problems if problem.operator != GRAPH_OUTPUT]
+    counts = [
+        counted(len(problems) - len(of_nodes), "output") if len(of_nodes) < len(problems) else "",
+        f"{len(of_nodes)} of {len(model.graph)} nodes" if of_nodes else "",
+    ]
     hints = [
+        "use --saveType=ONNX, or change the model",
         "fixed input shapes (--inputShape) make such nodes constant in many models" if _is_open(model.graph) else "",
         HINT if " (If)" in lines else "",
     ]
     raise TargetError(
-        f"{len(problems)} of {len(model.graph)} nodes cannot be written as {kind}:\n{lines}",
+        f"{' and '.join(filter(None, counts))} cannot be written as {kind}:\n{lines}",
         hint="; ".join(filter(None, hints)),
     )
 
@@ -144,7 +154,7 @@ def lower(lowering: Lowering) -> list[Problem]:
     lowering.reserve([*graph.inputs, *graph.outputs])
     problems = list(_problems(lowering, graph))
     problems.extend(
-        Problem(str(value.name), "graph output", "it is a constant or an input, and nothing computes it")
+        Problem(str(value.name), GRAPH_OUTPUT, "it is a constant or an input, and nothing computes it")
         for value in graph.outputs
         if value.producer() is None
     )
