@@ -36,7 +36,8 @@ class TargetSpec:
         per_channel: Default of the ``per_channel`` key.
         per_channel_operators: Operators that may have one weight scale per output channel.
         quantize_bias: Biases become int32 with scale ``s_input * s_weight``; otherwise they stay float.
-        integer: Operators with integer kernels.
+        integer: Operators with integer kernels that are used.
+        unused: Operators whose integer kernels are not used -> why.
         attributes: operator -> attribute -> values for which the integer kernel exists.
         averaged: Most elements that an integer average adds up without overflow; ``None``: any number.
         keeps_grid: Averages whose integer kernel gives the grid of its input. Means over whole pictures stay float then.
@@ -64,6 +65,7 @@ class TargetSpec:
     per_channel_operators: frozenset[str]
     quantize_bias: bool
     integer: frozenset[str]
+    unused: Mapping[str, str] = field(default_factory=dict)
     attributes: Mapping[str, Mapping[str, tuple[object, ...]]] = field(default_factory=dict)
     averaged: int | None = None
     keeps_grid: frozenset[str] = frozenset()
@@ -103,7 +105,7 @@ class TargetSpec:
 
     def _missing_kernel(self, node: ir.Node) -> str:
         if operator(node) is None or node.op_type not in self.integer:
-            return f"{self.name} has no integer kernel for {node.op_type}"
+            return self.unused.get(node.op_type, f"{self.name} has no integer kernel for {node.op_type}")
         for name, allowed in self.attributes.get(node.op_type, {}).items():
             given = g.attribute(node, name)
             given = given.decode() if isinstance(given, bytes) else given

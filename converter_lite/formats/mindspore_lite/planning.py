@@ -111,9 +111,10 @@ def _adapted(quantized: QuantizedModel, node: ir.Node) -> tuple[NodeMode, str]:
     weight = stored_weight(node)
     params = plan.weights.get(weight.name or "") if weight is not None else None
     if params is None:
-        if weight is None and not GIVEN_GRIDS.capability(node).integer and _between_integers(quantized, node):
-            coarse = node.op_type in AVERAGES and not _keeps_its_grid(plan, node)
-            return (NodeMode.FLOAT, COARSE) if coarse else (NodeMode.INTEGER, "")
+        if weight is None and _between_integers(quantized, node):
+            coarse = COARSE if node.op_type in AVERAGES and not _keeps_its_grid(plan, node) else ""
+            reason = GIVEN_GRIDS.capability(node).integer or coarse
+            return (NodeMode.FLOAT, reason) if reason else (NodeMode.INTEGER, "")
         decision = plan.nodes.get(node.name or "")
         return NodeMode.FLOAT, (decision.reason if decision is not None else "") or "it is float in the model"
     if params.spec.block:

@@ -25,6 +25,8 @@ from converter_lite.targets.spec import TargetSpec
 LARGEST_AVERAGE = 128
 """Elements up to which integer averages are right: both runtimes add values of up to 255 in 16 bits."""
 
+_WRONG = "the integer {} of MindSpore Lite gives other numbers"
+
 MS_CPU = TargetSpec(
     name="CPU",
     activation=INT8_ACTIVATION,
@@ -34,6 +36,13 @@ MS_CPU = TargetSpec(
     quantize_bias=True,
     integer=frozenset({"Conv", "Gemm", "MatMul", "Concat", "Relu", "Clip"})
     | {"MaxPool", "AveragePool", "GlobalAveragePool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"},
+    unused={
+        "Add": "an Add of integers saves MindSpore Lite no time, and costs accuracy",
+        "Mul": "a Mul of integers saves MindSpore Lite little, and costs accuracy",
+        "Resize": _WRONG.format("Resize"),
+        "Sigmoid": _WRONG.format("Sigmoid"),
+        "Softmax": "MindSpore Lite takes much longer for a Softmax of integers",
+    },
     averaged=LARGEST_AVERAGE,
     keeps_grid=frozenset({"AveragePool", "GlobalAveragePool"}),
     weight_only=frozenset({"ConvTranspose", "Gather", *RECURRENT}),

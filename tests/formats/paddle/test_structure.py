@@ -206,7 +206,7 @@ def test_an_output_that_nothing_computes_is_a_problem() -> None:
 
 def test_outputs_that_cannot_be_written_are_not_counted_as_nodes() -> None:
     model = graph("g (float[3] x) => (float[3] x, float[3] a) { a = Acos(x) }")
-    with pytest.raises(TargetError, match="^1 output and 1 of 1 nodes cannot be written as") as caught:
+    with pytest.raises(TargetError, match="1 output and 1 of 1 nodes cannot be written as") as caught:
         refuse_unwritable(model, "arm")
     assert "use --saveType=ONNX" in caught.value.hint
 
