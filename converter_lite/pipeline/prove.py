@@ -209,7 +209,8 @@ class Proof:
                 raise
             raise ModelError(error.message, where=error.where, hint=NO_SAMPLES) from error
         except QualityError as error:
-            error.hint = HALF if self._request.fp16 or self._request.nb_fp16 else ""
+            if self._request.fp16 or self._request.nb_fp16:
+                error.hint = HALF
             raise
         if self._request.infer and self._dataset is not None:
             self._context.log.info(f"{file.name}: run on random data too, as --infer asks")
