@@ -294,7 +294,6 @@ def test_names_that_the_terminal_cannot_show_are_escaped(workshop: Workshop) -> 
     assert Path("выход.onnx").is_file()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no names that are no text")
 def test_an_output_path_that_is_no_text_is_refused(workshop: Workshop) -> None:
     line = [sys.executable, "-m", "converter_lite", "--fmk=ONNX", "--modelFile=model.onnx", "--saveType=ONNX"]
     done = subprocess.run([*line, b"--outputFile=a\xffb"], capture_output=True, env=environment(), check=False)
@@ -302,7 +301,6 @@ def test_an_output_path_that_is_no_text_is_refused(workshop: Workshop) -> None:
     assert b"the path is not UTF-8 text" in done.stderr
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no names that are no text")
 def test_files_in_a_folder_whose_name_is_no_text(workshop: Workshop) -> None:
     folder = Path(os.fsdecode(b"a\xffb"))
     folder.mkdir()
@@ -318,7 +316,6 @@ def test_files_in_a_folder_whose_name_is_no_text(workshop: Workshop) -> None:
     assert (outcome.status, "the path is not UTF-8 text" in outcome.err) == (2, True)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on the size of files")
 @pytest.mark.parametrize("blocks", [1, 4, 16])
 def test_a_full_disk_is_reported_and_leaves_nothing_behind(workshop: Workshop, blocks: int) -> None:
     (workshop.folder / "out.onnx").write_bytes(b"old")

@@ -68,7 +68,12 @@ def powers() -> Iterator[Case]:
 
 
 def pictures() -> Iterator[Case]:
-    """Pads that cut at one end and repeat at the other, and sizes that keep the proportions of a picture."""
+    """Channels that come last already, pads that cut at one end and repeat at the other, sizes that keep proportions."""
+    for name, shape in (("eight", (1, 5, 6, 8)), ("a_cube", (1, 8, 8, 8))):
+        turn = helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2])
+        layer = helper.make_node("Conv", ["t", "w"], ["y0"], pads=[1, 1, 1, 1])
+        feed = {"x": values(shape)}
+        yield Case(f"channels_last_{name}", build([turn, layer], feed, {"w": values((4, 8, 3, 3), 1)}), feed)
     for mode in ("wrap", "edge", "reflect"):
         yield case(f"pad_{mode}_and_cut", "Pad", values((5, 4)), ints(-1, 2, 2, -1), mode=mode, opset=19)
     for policy, mode in itertools.product(("not_larger", "not_smaller"), ("linear", "cubic", "nearest")):
