@@ -39,18 +39,23 @@ class Layout(Enum):
         return (rest[1], rest[2], rest[0]) if self is Layout.NCHW else (rest[0], rest[1], rest[2])
 
 
+def known_layout(shape: tuple[int | None, ...], channels_last: bool | None) -> Layout | None:
+    """The layout of four dimensions: as first layers tell it, else by where 1, 3 or 4 channels stand; ``None``: neither tells."""
+    if channels_last is None and (shape[1] in PICTURE_CHANNELS) != (shape[3] in PICTURE_CHANNELS):
+        channels_last = shape[3] in PICTURE_CHANNELS
+    return None if channels_last is None else Layout.NHWC if channels_last else Layout.NCHW
+
+
 def model_layout(spec: InputSpec) -> tuple[Layout, str | None]:
     """The layout of a four-dimensional input: that of its first layers, else found from where 1, 3 or 4 channels stand.
 
     Returns:
         The layout, and a note for the log if neither determines it (NCHW is assumed then).
     """
-    if spec.channels_last is not None:
-        return (Layout.NHWC if spec.channels_last else Layout.NCHW), None
-    first, last = spec.shape[1] in PICTURE_CHANNELS, spec.shape[3] in PICTURE_CHANNELS
-    if first != last:
-        return (Layout.NCHW if first else Layout.NHWC), None
-    reason = "both ends fit" if first else "neither end has 1, 3 or 4 channels"
+    known = known_layout(spec.shape, spec.channels_last)
+    if known is not None:
+        return known, None
+    reason = "both ends fit" if spec.shape[1] in PICTURE_CHANNELS else "neither end has 1, 3 or 4 channels"
     note = f"input '{spec.name}' {format_shape(spec.shape)}: the shape does not determine its layout ({reason}), NCHW is assumed"
     return Layout.NCHW, note
 

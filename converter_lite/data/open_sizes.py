@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.data.layout import PICTURE_CHANNELS
+from converter_lite.data.layout import Layout, known_layout
 
 SEQUENCE_LENGTH = 16
 """Length of an open dimension that is not a batch, channel or picture side."""
@@ -61,8 +61,7 @@ class OpenSizes:
         if len(shape) != 4:
             is_state = self.states and len(shape) == 3 and axis == 1 and shape[0] is not None and shape[2] is not None
             return 1 if is_state else self.length
-        channels_last = shape[3] in PICTURE_CHANNELS and shape[1] not in PICTURE_CHANNELS
-        return PICTURE_COLOURS if axis == (3 if channels_last else 1) else self.side
+        return PICTURE_COLOURS if axis == (3 if known_layout(shape, None) is Layout.NHWC else 1) else self.side
 
 
 USUAL_SIZES = OpenSizes()

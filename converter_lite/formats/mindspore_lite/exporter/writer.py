@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.data.inputs import channels_last
-from converter_lite.data.layout import PICTURE_CHANNELS
+from converter_lite.data.layout import Layout, known_layout
 from converter_lite.errors import MISFITS, TargetError
 from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.container import MsModel, MsTensor, to_bytes
@@ -140,10 +140,7 @@ def _input(ctx: Lowering, value: ir.Value) -> None:
 def has_channels_last(value: ir.Value) -> bool:
     """Whether an input is a picture whose channels come last already: its first layers tell, or else its shape."""
     shape = static_shape(value) or ()
-    if len(shape) != 4:
-        return False
-    told = channels_last(value)
-    return (shape[3] in PICTURE_CHANNELS and shape[1] not in PICTURE_CHANNELS) if told is None else told
+    return len(shape) == 4 and known_layout(shape, channels_last(value)) is Layout.NHWC
 
 
 def _outputs(ctx: Lowering, graph: ir.Graph) -> list[Problem]:
