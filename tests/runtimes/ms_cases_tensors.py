@@ -51,6 +51,7 @@ def shapes() -> Iterator[Case]:
     for mode in ("DCR", "CRD"):
         yield case(f"depth_to_space_{mode.lower()}_by_1", "DepthToSpace", values((1, 8, 3, 2)), blocksize=1, mode=mode)
         yield case(f"depth_to_space_{mode.lower()}", "DepthToSpace", values((1, 8, 3, 2)), blocksize=2, mode=mode)
+        yield case(f"depth_to_space_{mode.lower()}_by_3", "DepthToSpace", values((2, 27, 3, 2)), blocksize=3, mode=mode)
     yield case("space_to_depth", "SpaceToDepth", values((1, 2, 4, 6)), blocksize=2)
     for name, pads in (("image", (0, 0, 1, 2, 0, 0, 3, 1)), ("channels", (0, 1, 0, 0, 0, 1, 0, 0))):
         yield case(f"pad_{name}", "Pad", x, ints(*pads))

@@ -69,6 +69,15 @@ def test_blocks_of_channels_are_in_the_order_that_the_file_names(mode: str) -> N
     assert made.attributes["mode"].as_string() == (mode or "DCR")
 
 
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_blocks_of_channels_take_one_operator_in_either_order(mode: str) -> None:
+    text = f'g (float[1,8,2,3] x) => (float[1,2,4,6] y) {{ y = DepthToSpace<blocksize=2, mode="{mode}">(x) }}'
+    ms = from_bytes(write(floating(build(text))))
+    assert {node.op for node in ms.nodes} == {"DepthToSpace", "Transpose"}
+    (node,) = (node for node in ms.nodes if node.op == "DepthToSpace")
+    assert node.attributes["mode"] == mode
+
+
 def test_whole_numbers_are_read_that_are_padded_by_reflection() -> None:
     ms = from_bytes(
         write(floating(build('g (float[2,3] x) => (float[2,5] y) { y = Pad<mode="reflect">(x, p) }', p=[0, 1, 0, 1])))

@@ -202,18 +202,13 @@ def _range(ctx: Lowering, node: ir.Node) -> None:
 
 
 def _depth_to_space(ctx: Lowering, node: ir.Node) -> None:
-    """The runtime's order is DCR; CRD is DCR of reordered channels."""
     x, out = required(node, 0), node.outputs[0]
     block = int_attribute(node, "blocksize", 2)
     if block == 1:
         _identity(ctx, node)  # the runtime refuses blocks of one
         return
-    source = as_image(ctx, x)
-    if attribute(node, "mode", "DCR") == "CRD":
-        channels = np.arange(ctx.shape(x)[1]).reshape(-1, block * block).T.reshape(-1)
-        source = gather_axis(ctx, source, 3, channels.tolist())
-    dims = pm.permute(ctx.shape(out), pm.NHWC)
-    index = ctx.emit("DepthToSpace", [source], dims, block_size=block, format=int(Format.NHWC))
+    dims, mode = pm.permute(ctx.shape(out), pm.NHWC), attribute(node, "mode", "DCR")
+    index = ctx.emit("DepthToSpace", [as_image(ctx, x)], dims, block_size=block, format=int(Format.NHWC), mode=mode)
     ctx.bind(out, index, pm.NHWC)
 
 
