@@ -57,6 +57,11 @@ SKIPPED, EIGHT_BITS = ("common_quant_param", "skip_quant_node"), ("weight_quant_
 MOST_NAMED = 100
 """Most unknown names that are listed one by one."""
 
+ONE_SCALE = (
+    "smooth_alpha has no effect on weights with one scale per layer: what equalization moves does not depend on it"
+)
+"""What is said of the key there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -251,7 +256,8 @@ def _choose_full(config: QuantizationConfig, skip: frozenset[str]) -> Choice:
     if full.target_device is TargetDevice.ASCEND:
         size, channel = (_written(config, key) for key in ("min_quant_weight_size", "min_quant_weight_channel"))
         settings = replace(settings, min_size=size, min_channel=channel)
-    return Choice(settings, target)
+    inert = full.equalization and not per_channel and config.given("full_quant_param", "smooth_alpha")
+    return Choice(settings, target, notes=(ONE_SCALE,) if inert else ())
 
 
 def _written(config: QuantizationConfig, key: str) -> int:

@@ -33,3 +33,11 @@ def test_what_a_device_does_not_take_is_said(device: str, key: str, words: str, 
     assert "WARNING" not in workshop.succeed("--saveType=ONNX", config=config).err
     asked = changed(config, full_quant_param={"target_device": device, key: "true"})
     assert words in workshop.succeed("--saveType=ONNX", config=asked).err
+
+
+@pytest.mark.parametrize("keys", [{"target_device": "DSP"}, {"per_channel": "false"}])
+def test_smooth_alpha_says_where_weights_have_one_scale_per_layer(keys: dict[str, str], workshop: Workshop) -> None:
+    asked = changed(FULL, full_quant_param={**keys, "smooth_alpha": "0.3"})
+    assert "smooth_alpha has no effect" in workshop.succeed("--saveType=ONNX", config=asked).err
+    rescaled = changed(asked, full_quant_param={**keys, "smooth_alpha": "0.3", "per_channel": "true"})
+    assert "smooth_alpha" not in workshop.succeed("--saveType=ONNX", config=rescaled).err

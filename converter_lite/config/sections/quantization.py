@@ -347,7 +347,7 @@ class FullQuantParam:
         Kind.FLOAT,
         0.7,
         "Share of the spread between the channels of an activation that equalization and smoothing move into the "
-        "weights behind it.",
+        "weights behind it, where those have a scale per channel.",
         high=1,
         uses=_SMOOTHED_USES,
     )
