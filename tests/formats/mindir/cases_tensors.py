@@ -78,6 +78,16 @@ REDUCTION: dict[str, Case] = {
     ),
     "Norm": one("Norm", f32(lambda x: np.sqrt((x**2).sum(axis=1))), 2.0, 1, False, None),
     "Norm of order 1": one("Norm", f32(lambda x: np.abs(x).sum()), 1.0, None, False, None),
+    "LpNorm": one(
+        "LpNorm",
+        f32(lambda x: np.maximum(np.abs(x).sum(axis=(1, 2)), 9.5)),
+        own={"axis": (1, 2), "p": 1, "keep_dims": False, "epsilon": 9.5},
+    ),
+    "LpNorm without a least value": one(
+        "LpNorm",
+        f32(lambda x: np.sqrt((x**2).sum(axis=-1, keepdims=True))),
+        own={"axis": (-1,), "p": 2, "keep_dims": True, "epsilon": 0.0},
+    ),
 }
 
 SHAPE: dict[str, Case] = {

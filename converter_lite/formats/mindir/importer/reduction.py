@@ -149,12 +149,18 @@ def _spread(step: Step) -> None:
 
 
 def _norm(step: Step) -> None:
+    """The norm of order 1 or 2, which may have a least value."""
     value, rank = step.tensor("x"), step.rank("x")
     order, keeps = step.number("p", 2), int(step.flag("keep_dims", False))
     if order not in (1, 2):
         raise ModelError(f"a norm of order {order:g}")
-    axes = step.axes("axis", rank, None) or list(range(rank))
-    step.finish(f"ReduceL{order:.0f}", value, step.ints("axes", axes), keepdims=keeps)
+    axes = step.ints("axes", step.axes("axis", rank, None) or list(range(rank)))
+    least = step.number("epsilon", 0)
+    if not least:
+        step.finish(f"ReduceL{order:.0f}", value, axes, keepdims=keeps)
+        return
+    norm = step.emit(f"ReduceL{order:.0f}", value, axes, keepdims=keeps)
+    step.finish("Max", norm, step.constant("epsilon", least, numpy_type(value)))
 
 
 _OLD = "x axis keep_dims"
@@ -195,4 +201,5 @@ KINDS: dict[str, Kind] = {
     ),
     "ReduceStd": Kind(_spread, "x axis unbiased keep_dims", "ReduceMean, Sub, Mul, ReduceSum, Div, Sqrt, Squeeze"),
     "Norm": Kind(_norm, "x p axis keep_dims dtype", "ReduceL1, ReduceL2"),
+    "LpNorm": Kind(_norm, "x", "ReduceL1, ReduceL2, Max", "axis p keep_dims epsilon"),
 }
