@@ -1,4 +1,4 @@
-"""The front of a network: what does not depend on nodes without gradients.
+"""The front of a network: what does not depend on nodes without gradients, and is no whole number or truth value at its end.
 
 ::
 
@@ -27,13 +27,15 @@ class Front:
 
     Attributes:
         ends: Names of its tensors of floats that nodes behind it read, or that are outputs.
-        first: The first node without gradients; ``None``: all have them, and the front is the whole network.
+        first: The first node without gradients; ``None``: all have them.
+        is_whole: Whether it is the whole network.
         layers: Layers with weights in the front.
         all_layers: Those of the whole network.
     """
 
     ends: tuple[str, ...]
     first: ir.Node | None
+    is_whole: bool
     layers: int
     all_layers: int
 
@@ -43,7 +45,7 @@ class Front:
         Raises:
             ModelError: There is no such tensor.
         """
-        if self.first is None:
+        if self.is_whole:
             return model
         known = {value.name: value for node in model.graph for value in node.outputs}
         missing = [name for name in self.ends if name not in known]
@@ -60,7 +62,7 @@ class Front:
 
     def joined(self, learnt: QuantizedModel, whole: QuantizedModel) -> QuantizedModel:
         """A quantized network whose front is the one that has learnt; neither is changed."""
-        if self.first is None:
+        if self.is_whole:
             return learnt
         model = whole.model.clone()
         for name, value in learnt.model.graph.initializers.items():
@@ -77,6 +79,7 @@ def front_of(model: ir.Model) -> Front:
     """
     unknown = unknown_nodes(model)
     behind = _depending(model.graph, {str(value.name) for node in unknown for value in node.outputs})
+    behind.update(value for node in _without_floats(model.graph) for value in node.outputs)
     nodes = [node for node in model.graph if not behind.intersection(node.outputs)]
     read_behind = {value for node in model.graph if behind.intersection(node.outputs) for value in g.values_read(node)}
     ends = [
@@ -94,7 +97,7 @@ def front_of(model: ir.Model) -> Front:
             hint="use rounding=ADAPTIVE, which needs none",
         )
     all_layers = sum(weight_of(node) is not None for node in model.graph)
-    return Front(tuple(ends), unknown[0] if unknown else None, layers, all_layers)
+    return Front(tuple(ends), unknown[0] if unknown else None, not behind, layers, all_layers)
 
 
 def _depending(graph: ir.Graph, unknown: set[str]) -> set[ir.Value]:
@@ -103,4 +106,19 @@ def _depending(graph: ir.Graph, unknown: set[str]) -> set[ir.Value]:
     for node in graph:
         if found.intersection(g.values_read(node)) or any(value.name in unknown for value in node.outputs):
             found.update(node.outputs)
+    return found
+
+
+def _without_floats(graph: ir.Graph) -> set[ir.Node]:
+    """Nodes at the end that give other than floats, and lead to nothing else: the class of a pixel, a rounded score."""
+    found: set[ir.Node] = set()
+    for node in reversed(list(graph)):
+        given = [value for value in node.outputs if value.uses() or value.is_graph_output()]
+        if given and all(
+            value.dtype is not None
+            and not value.dtype.is_floating_point()
+            and all(reader in found for reader, _ in value.uses())
+            for value in given
+        ):
+            found.add(node)
     return found

@@ -108,6 +108,8 @@ class Network(nn.Module):
         self._parts: dict[tuple[frozenset[str], tuple[str, ...]], list[tuple[_Step, tuple[str, ...]]]] = {}
         self._make_activations(graph, plan)
         self._steps = [self._step(node, plan) for node in graph]
+        for value in graph.outputs:
+            self._keep_constant(value, is_bias=False)
         self._quantized_outputs = [
             name for name, value in zip(self.outputs, graph.outputs, strict=True) if _comes_from_integers(value, plan)
         ]
@@ -148,7 +150,7 @@ class Network(nn.Module):
             values.update(zip(step.outputs, results, strict=False))
             for name in done:
                 values.pop(name, None)
-        return {name: values[name] for name in wanted}
+        return {name: self._value(name, values) for name in wanted}
 
     @property
     def tensors(self) -> frozenset[str]:
@@ -173,13 +175,14 @@ class Network(nn.Module):
             if name not in weights:
                 weights[name] = grid()
             return weights[name]
-        if name in values:
-            value = values[name]
-        elif name in self.biases:
-            value = self.biases[name]
-        else:
-            value = self._constants[name]
+        value = self._value(name, values)
         return value if grid is None else grid(value)
+
+    def _value(self, name: str, values: Mapping[str, Tensor]) -> Tensor:
+        """A tensor that is computed or given, or a constant."""
+        if name in values:
+            return values[name]
+        return self.biases[name] if name in self.biases else self._constants[name]
 
     def _needed(self, known: frozenset[str], wanted: Sequence[str]) -> list[tuple[_Step, tuple[str, ...]]]:
         """Steps that lead from known to wanted tensors, each with the tensors that nothing reads behind it."""

@@ -185,7 +185,8 @@ class _Lesson:
         self.elements = self._measured()
         self.blocks = blocks_of(self.graph, quantized.plan, self.elements)
         inner = [name for block in self.blocks for name in (*block.inputs, *block.outputs)]
-        self.stacks = _can_stack(self.teacher, self.samples, [*self.teacher.outputs, *dict.fromkeys(inner)])
+        computed = [name for name in self.teacher.outputs if name in self.teacher.tensors]
+        self.stacks = _can_stack(self.teacher, self.samples, [*computed, *dict.fromkeys(inner)])
         self.batch, self.seconds, self.node_work = self._sizes()
         self.memory = self._most_memory()
         self.deadline = float("inf")
@@ -409,7 +410,7 @@ class _Lesson:
 
     def _goals(self) -> list[Goal]:
         """The outputs, what a Softmax in front of one reads, and the tensors between blocks."""
-        outputs = [v for v in self.graph.outputs if v.dtype in (ir.DataType.FLOAT, None)]
+        outputs = [v for v in self.graph.outputs if v.producer() and v.dtype in (ir.DataType.FLOAT, None)]
         goals = {str(v.name): 1.0 / len(outputs) for v in outputs}
         for value in outputs:
             producer = value.producer()

@@ -117,7 +117,8 @@ class Optimizer:
         self._adam.zero_grad()
         values = []
         for part in loss():
-            part.backward()
+            if part.requires_grad:  # not where nothing but whole numbers is read behind a block
+                part.backward()
             values.append(float(part.detach()))
         gradients = [p.grad for group in self._adam.param_groups for p in group["params"] if p.grad is not None]
         if all(map(math.isfinite, values)) and all(bool(found.isfinite().all()) for found in gradients):

@@ -83,7 +83,51 @@ def test_a_network_whose_nodes_all_have_gradients_is_its_own_front() -> None:
     model = build("g (float[1,3,16,16] x) => (float[1,16,14,14] y) { y = Conv(x, w1) }", w1=CONSTANTS["w1"])
     front = front_of(model)
     assert front.first is None
+    assert front.is_whole
     assert front.of_model(model) is model
+
+
+CLASSES = """a = Conv<pads=[1,1,1,1]>(x, w1, b1) b = Relu(a) c = Conv<pads=[1,1,1,1],strides=[2,2]>(b, w2, b2) d = Relu(c)
+    e = Conv(d, w3)"""
+"""A network whose last layer is a block of its own."""
+
+
+def classes(output: str, end: str = "") -> ir.Model:
+    constants = {name: CONSTANTS[name] for name in ("w1", "b1", "w2", "b2", "w3")}
+    return build(f"g (float[1,3,16,16] x) => ({output}) {{ {CLASSES} {end} }}", **constants, zero=np.float32(0))
+
+
+def classes_learn(model: ir.Model) -> QuantizedModel:
+    settings = WeightSettings(bits=3, min_channel=0, min_size=0, per_channel=False, bias_correction=False)
+    before = quantize_weights(model, settings, target="CPU", samples=samples(20), context=RunContext())
+    return learn_rounding([before], model, samples(20), Learning(seconds=1), RunContext())
+
+
+@pytest.mark.parametrize(
+    ("end", "ends"),
+    [
+        ("y = ArgMax<axis=1>(e)", ("e",)),
+        ("y = Cast<to=7>(e)", ("e",)),
+        ("t = Greater(e, zero) y = Cast<to=7>(t)", ("e",)),
+        ("s = Shape(e) f = Reshape(e, s) y = ArgMax<axis=1>(f)", ("f",)),
+    ],
+)
+def test_the_front_ends_before_whole_numbers_at_the_end(end: str, ends: tuple[str, ...]) -> None:
+    front = front_of(classes("int64[n,m,h,w] y", end))
+    assert (front.ends, front.first, front.is_whole) == (ends, None, False)
+
+
+def test_a_network_that_ends_in_whole_numbers_learns_to_give_what_they_are_made_of() -> None:
+    learnt = classes_learn(classes("int64[1,1,8,8] y", "y = ArgMax<axis=1>(e)"))
+    twin = classes_learn(classes("float[1,5,8,8] e"))
+    assert [str(value.name) for value in learnt.model.graph.outputs] == ["y"]
+    for name in ("w1", "w2", "w3"):
+        np.testing.assert_array_equal(learnt.integers(name), twin.integers(name))
+
+
+def test_what_a_mask_alone_is_made_of_learns_nothing() -> None:
+    learnt = classes_learn(classes("float[1,5,8,8] y", "t = Greater(e, zero) y = Cast<to=1>(t)"))
+    assert run(written(learnt), random_feed(detector()))["y"].shape == (1, 5, 8, 8)
 
 
 def test_a_detector_learns_in_front_of_its_suppression() -> None:

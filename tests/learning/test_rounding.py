@@ -75,6 +75,18 @@ def test_what_is_learnt_is_nearer_to_the_float_network_on_other_samples() -> Non
     assert scorer(written(after)).noise < 0.95 * scorer(written(before)).noise
 
 
+def test_constants_and_inputs_that_are_outputs_stay_as_they_are() -> None:
+    model = network(
+        NETWORK.replace("(float[n,5] y)", "(float[n,5] y, float[2] kept, float[24] b1, float[n,3,16,16] x)"),
+        kept=np.array([1.0, 2.0], np.float32),
+    )
+    settings = WeightSettings(bits=3, min_channel=0, per_channel=False, bias_correction=False)
+    before = quantize_weights(model, settings, target="CPU", samples=samples(20), context=RunContext())
+    after = learn_rounding([before], model, samples(20), Learning(seconds=2), RunContext())
+    assert Network(model).evaluate({"x": torch.zeros(1, 3, 16, 16)}, ["kept", "x"])["kept"].tolist() == [1.0, 2.0]
+    assert [str(value.name) for value in after.model.graph.outputs] == ["y", "kept", "b1", "x"]
+
+
 def test_a_channel_without_deviation_does_not_end_learning() -> None:
     """The slope of a square root is infinite at 0: the gradient of what it reads would be NaN."""
     text = NETWORK.replace("p = GlobalAveragePool(i)", "s = Mul(i, i) m = GlobalAveragePool(s) p = Sqrt(m)")
