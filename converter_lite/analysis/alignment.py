@@ -112,13 +112,9 @@ def align(
         found.setdefault(name, (tap, BY_POSITION))
     found = {n: m for n, m in found.items() if _is_alike(shapes[n], quantized_shapes.get(m[0].value))}
     found = _last_of_each_entry(tensors, found)
-    for expected, given in zip(reference.graph.outputs, quantized.graph.outputs, strict=False):
-        if (
-            expected.name is not None
-            and expected.name in shapes
-            and _is_alike(shapes[expected.name], quantized_shapes.get(given.name or ""))
-        ):
-            found[expected.name] = (Tap(given.name or "", given.name or ""), BY_NAME)
+    for name, given in _outputs(reference, quantized):
+        if name in shapes and _is_alike(shapes[name], quantized_shapes.get(given)):
+            found[name] = (Tap(given, given), BY_NAME)
     outputs = {value.name for value in reference.graph.outputs}
     inner = {value.name for value in tensors if _ends_in(value, set(found))} - outputs
     found = {name: match for name, match in found.items() if name not in inner}
@@ -134,6 +130,12 @@ def align(
     ]
     left = [value.name for value in tensors if value.name and owner.get(value.name) is None]
     return Alignment(layers, left, _left_over(quantized, {layer.tap for layer in layers}))
+
+
+def _outputs(reference: ir.Model, quantized: ir.Model) -> Iterable[tuple[str, str]]:
+    """Outputs of both graphs by name where these are the same, in whatever order, else by their places."""
+    ours, theirs = ([value.name or "" for value in model.graph.outputs] for model in (reference, quantized))
+    return zip(ours, ours if set(ours) == set(theirs) else theirs, strict=False)
 
 
 def _is_alike(shape: Shape, other: Shape | None) -> bool:

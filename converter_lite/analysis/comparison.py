@@ -7,7 +7,7 @@ inputs in the float model.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,12 +77,14 @@ class Comparison:
         layers: In float graph order.
         alignment: What was matched and what not.
         samples: Number of samples.
+        missed: Outputs of the float model that hold numbers and have no counterpart of their shape.
         threshold: Mean cosine below which a layer counts as broken.
     """
 
     layers: list[LayerError]
     alignment: Alignment
     samples: int
+    missed: tuple[str, ...] = ()
     threshold: float = DEFAULT_BREAK
     isolated: Isolated | None = field(default=None, repr=False)
 
@@ -161,7 +163,15 @@ def compare_models(
         for feed in log.track(feeds, "comparing", len(feeds)):
             for run in runs:
                 run.count_errors(feed, scaled, pool)
-    return Comparison(_errors(reference, alignment, runs, scaled, sizes), alignment, len(feeds), threshold, isolated)
+    errors = _errors(reference, alignment, runs, scaled, sizes)
+    missed = missed_outputs(reference, {error.layer.tensor for error in errors})
+    return Comparison(errors, alignment, len(feeds), missed, threshold, isolated)
+
+
+def missed_outputs(reference: ir.Model, compared: Collection[str]) -> tuple[str, ...]:
+    """Outputs that nodes compute, that hold numbers, and that are not among these."""
+    outputs = (value for value in reference.graph.outputs if value.producer() is not None and g.holds_numbers(value))
+    return tuple(value.name for value in outputs if value.name and value.name not in compared)
 
 
 def results(model: ir.Model) -> list[str]:

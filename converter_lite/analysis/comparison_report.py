@@ -74,7 +74,11 @@ def summary(comparison: Comparison) -> Iterator[str]:
     for error in comparison.layers:
         if error.accumulated.empty:
             yield empty_samples(error.layer.tensor, error.accumulated)
-    if first is None:
+    if comparison.missed:
+        yield f"outputs without a counterpart of their shape, which are not compared: {', '.join(comparison.missed)}"
+    if not layers:
+        yield "nothing could be compared"
+    elif first is None:
         yield f"no layer breaks: all mean cosines reach {comparison.threshold:.15g}"
     else:
         yield (
@@ -121,6 +125,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
         "threshold": comparison.threshold,
         "first_broken": None if first is None else first.layer.tensor,
         "matched": {"name": comparison.by_name, "position": len(comparison.layers) - comparison.by_name},
+        "missed_outputs": list(comparison.missed),
         "unmatched": found.unmatched,
         "unmatched_quantized": found.unmatched_quantized,
         "worst_first": [error.layer.tensor for error in comparison.worst_first],

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.analysis.comparison import results
+from converter_lite.analysis.comparison import missed_outputs, results
 from converter_lite.analysis.comparison_report import empty_samples, numbers
 from converter_lite.analysis.polygraphy import Sample, read_polygraphy
 from converter_lite.analysis.recorded import read_archive
@@ -47,11 +47,13 @@ class RecordedComparison:
         errors: In float graph order.
         samples: Number of samples.
         unknown: Recorded names that the float model does not have.
+        missed: Outputs of the float model that were not recorded.
     """
 
     errors: list[RecordedError]
     samples: int
     unknown: tuple[str, ...]
+    missed: tuple[str, ...] = ()
 
 
 def is_recording(path: Path) -> bool:
@@ -110,17 +112,18 @@ def compare_recorded(
         expected = session.run(feed)
         for name in names:
             array = given.get(name)
-            if array is None or array.shape != expected[name].shape:
-                shape = "is missing" if array is None else f"has shape {format_shape(array.shape)}"
+            if array is None or array.shape != expected[name].shape or array.dtype.kind not in "fiub":
+                shape = "is missing" if array is None else f"is {array.dtype} {format_shape(array.shape)}"
                 raise DataError(
-                    f"'{name}' of sample {index + 1} {shape}, in the float model {format_shape(expected[name].shape)}",
+                    f"'{name}' of sample {index + 1} {shape}, in the float model {expected[name].dtype} "
+                    f"{format_shape(expected[name].shape)}",
                     where=where,
                 )
             sums[name].add(expected[name], array.astype(np.float32) if array.dtype == np.float16 else array)
     outputs = {value.name for value in reference.graph.outputs}
     errors = {name: found.result() for name, found in sums.items()}
     listed = [RecordedError(name, error, name in outputs) for name, error in errors.items() if error is not None]
-    return RecordedComparison(listed, len(feeds), unknown)
+    return RecordedComparison(listed, len(feeds), unknown, missed_outputs(reference, names))
 
 
 def table(comparison: RecordedComparison, *, worst_first: bool, shown: int) -> Iterator[Sequence[str]]:

@@ -55,6 +55,7 @@ class TensorErrorSums:
             self._sums.add(x, y)
         else:
             self._is_broken = True
+            self._sums.max_value = max(self._sums.max_value, float(np.abs(x.astype(np.float64)).max(initial=0.0)))
 
     def result(self) -> TensorError | None:
         """The errors, ``None`` before the first sample."""

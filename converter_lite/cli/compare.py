@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -177,9 +177,8 @@ def _compare(wish: _Wish) -> None:
         _report(comparison, wish, log, is_real=is_real)
         _extract(comparison, wish, pair.reference, feeds, log)
         content = _write(comparison, wish, is_real=is_real)  # last, so that nothing is written if this is interrupted
-    for error in comparison.layers:
-        if error.is_output:
-            _check_gate(error.layer.tensor, error.accumulated.cosine, wish, content)
+    reached = {error.layer.tensor: error.accumulated.cosine for error in comparison.layers if error.is_output}
+    _check_gate(reached, comparison.missed, wish, content)
 
 
 def _compare_recorded(wish: _Wish) -> None:
@@ -227,9 +226,8 @@ def _compare_recorded(wish: _Wish) -> None:
         content = {"status": 0, "real_samples": True, **recorded.to_json(found)}
         if wish.json is not None:
             write_text(wish.json, json.dumps(content, indent=1) + "\n")
-    for item in found.errors:
-        if item.is_output:
-            _check_gate(item.tensor, item.error.cosine, wish, content)
+    reached = {item.tensor: item.error.cosine for item in found.errors if item.is_output}
+    _check_gate(reached, found.missed, wish, content)
 
 
 def _report(comparison: Comparison, wish: _Wish, log: Log, *, is_real: bool) -> None:
@@ -273,11 +271,17 @@ def _write(comparison: Comparison, wish: _Wish, *, is_real: bool) -> dict[str, A
     return content
 
 
-def _check_gate(output: str, reached: float, wish: _Wish, content: dict[str, Any]) -> None:
-    """Refuse an output that misses the gate; ``content`` is what is known about the models."""
-    if wish.gate is not None and not reached >= wish.gate:
-        raise QualityError(
-            f"cosine {shown_below(reached, wish.gate)} of output {output} is below {wish.gate:.15g}",
-            where=str(wish.quantized_model),
-            details=content,
-        )
+def _check_gate(reached: Mapping[str, float], missed: Sequence[str], wish: _Wish, content: dict[str, Any]) -> None:
+    """Refuse outputs that miss the gate, or that nothing is known of; ``content`` is what is known about the models."""
+    if wish.gate is None:
+        return
+    problems = [
+        f"cosine {shown_below(cosine, wish.gate)} of output {output} is below {wish.gate:.15g}"
+        for output, cosine in reached.items()
+        if not cosine >= wish.gate
+    ]
+    if missed or not reached:
+        names = f"output {missed[0]}" if missed else "any output"
+        problems.append(f"there is nothing to compare {names} with, so that it does not reach {wish.gate:.15g}")
+    if problems:
+        raise QualityError(problems[0], where=str(wish.quantized_model), details=content)

@@ -14,6 +14,7 @@ from converter_lite.analysis.comparison import Comparison, compare_models
 from converter_lite.analysis.comparison_report import csv_text, summary, table, to_json
 from converter_lite.analysis.isolation import Scaled
 from converter_lite.analysis.taps import Tap
+from converter_lite.analysis.tensor_errors import TensorErrorSums
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.runtime.context import RunContext
 from tests.analysis.networks import LAYERS, broken, network, quantized_network, reordered_network
@@ -298,3 +299,31 @@ def test_a_tensor_without_channels_has_no_order() -> None:
     sums = ChannelMapSums()
     sums.add(np.zeros((2, 0), np.float32), np.zeros((2, 0), np.float32))
     assert sums.result() is None
+
+
+def test_outputs_in_another_order_are_found_by_their_names() -> None:
+    text = "g (float[1,8] x) => (float[1,6] y, float[1,6] z) { y = MatMul(x, v) z = MatMul(x, w) }"
+    model = build(text, v=normal(8, 6, seed=1), w=normal(8, 6, seed=2))
+    turned = clone(model)
+    turned.graph.outputs[:] = list(turned.graph.outputs)[::-1]
+    assert [error.accumulated.max_error for error in compare(model, turned).layers] == [0, 0]
+    for value in turned.graph.outputs:  # other names: their places count
+        value.name = f"other_{value.name}"
+    assert all(error.accumulated.max_error > 1 for error in compare(model, turned).layers)
+
+
+def test_an_output_of_another_shape_is_said_to_be_missed() -> None:
+    model, other = (
+        build(f"g (float[1,8] x) => (float[1,{n}] y) {{ y = MatMul(x, w) }}", w=normal(8, n)) for n in (6, 5)
+    )
+    result = compare(model, other)
+    assert (result.layers, result.missed, to_json(result)["missed_outputs"]) == ([], ("y",), ["y"])
+    assert list(summary(result))[-1] == "nothing could be compared"
+
+
+def test_the_largest_value_is_that_of_the_float_model_where_the_other_is_not_finite() -> None:
+    sums = TensorErrorSums()
+    sums.add(np.array([1.0, -3.0]), np.array([np.nan, 0.0]))
+    found = sums.result()
+    assert found is not None
+    assert (math.isnan(found.cosine), found.max_error, found.max_value) == (True, math.inf, 3.0)

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.cli.workshop import FULL, Workshop, command
-from tests.support import build_proto, run
+from tests.support import build_proto, normal, run
 
 SAMPLES = [{"x": np.random.default_rng(seed).standard_normal((1, 3, 8, 8), np.float32)} for seed in range(3)]
 
@@ -83,16 +83,32 @@ def test_recorded_outputs_that_find_nothing_have_no_cosine(workshop: Workshop) -
         (("outputs", "--inputs=inputs/0.npz"), "there are outputs for 3 samples, and 1 samples"),
         (("inputs", "--inputs=inputs"), "the float model has no tensor called x"),
         (("broken.json", "--inputs=inputs"), "it does not hold arrays as Polygraphy writes them"),
-        (("other.npz", "--inputs=inputs/0.npz"), "'y' of sample 1 has shape [2,5], in the float model [1,5]"),
+        (("other.npz", "--inputs=inputs/0.npz"), "'y' of sample 1 is float32 [2,5], in the float model float32 [1,5]"),
+        (("texts.npz", "--inputs=inputs/0.npz"), "'y' of sample 1 is <U3 [1,5], in the float model float32 [1,5]"),
         (("outputs", "--inputs=inputs", "--extract-worst=1", "--outputDir=d"), "no second model to extract from"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(recorded: Workshop, arguments: tuple[str, ...], said: str) -> None:
     Path("broken.json").write_text('{"lst": [["a", [{"outputs": {"y": {"array": "AAAA"}}}]]]}', encoding="utf-8")
     np.savez("other.npz", y=np.zeros((2, 5), np.float32))
+    np.savez("texts.npz", y=np.full((1, 5), "yes"))
     made = command("compare", "model.onnx", *arguments)
     assert made.status in (1, 2)
     assert said in made.err
+
+
+def test_a_gate_is_not_passed_by_outputs_that_nothing_is_compared_with(workshop: Workshop) -> None:
+    text = "g (float[1,8] x) => (float[1,{}] y) {{ m = MatMul(x, w) y = Relu(m) }}"
+    for name, size in (("ours", 6), ("theirs", 5)):
+        onnx.save(build_proto(text.format(size), w=normal(8, size)), f"{name}.onnx")
+    np.savez("in.npz", x=np.ones((1, 8), np.float32))
+    np.savez("inner.npz", m=normal(8, 6).sum(axis=0, keepdims=True))
+    for other in ("theirs.onnx", "inner.npz"):
+        line = ("compare", "ours.onnx", other, "--inputs=in.npz")
+        assert command(*line).status == 0
+        made = command(*line, "--minCosine=0.9")
+        assert made.status == 1
+        assert "there is nothing to compare output y with, so that it does not reach 0.9" in made.err
 
 
 def tensor(datatype: str) -> list[dict[str, Any]]:
