@@ -218,7 +218,8 @@ class QuantizedModel:
         plan: What is quantized.
         q_weights: initializer name -> integers of any width, where a rounding search or a file chose them; others are
             rounded to nearest. :meth:`integers` gives either.
-        reference: The float graph before bias correction (equalized as ``model`` is), ``None`` if nothing was corrected.
+        reference: The float graph before bias correction, otherwise as ``model`` is (equalized, weights turned); ``None``: it is
+            ``model``.
         sensitivity: node name -> share of the output's error that is due to it, where that was measured.
     """
 

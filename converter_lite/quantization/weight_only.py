@@ -192,7 +192,7 @@ class _Run:
     def as_planned(self, model: ir.Model, plan: QuantPlan) -> QuantizedModel:
         """Parameters, integers and corrected biases for a plan with decisions; its widths are kept."""
         settings, log = self.settings, self.context.log
-        quantized = QuantizedModel(model, plan)
+        quantized = QuantizedModel(model, plan, reference=model.clone())
         with log.stage("quantization"):
             refuse_broken_constants(model, plan)
             weighted = [node for node in g.all_nodes(model.graph) if plan.mode(node) is NodeMode.WEIGHT]

@@ -16,7 +16,7 @@ from converter_lite.calibration.context import CalibrationContext
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.quantizer import Quantizer, Resources
-from converter_lite.quantization.settings import FullSettings, Goal
+from converter_lite.quantization.settings import Blocks, FullSettings, Goal, WeightSettings
 from converter_lite.targets.devices import target_spec
 from tests.analysis.networks import network, quantized_network
 from tests.support import build, normal, samples_of, since
@@ -53,6 +53,17 @@ def test_the_delicate_layer_is_ranked_first_by_both_measurements() -> None:
     assert worst.name == best.name == result.ranked[0].name
     assert result.samples == 3
     assert sum(layer.work for layer in result.layers) == pytest.approx(1.0)
+
+
+def test_layers_with_blocks_are_measured_with_their_weights_turned() -> None:
+    """Kernels for blocks know one layout of a Gemm; the network that is measured has to have it, too."""
+    graph = "g (float[4,32] x) => (float[4,8] y) { a = Gemm<transB=1>(x, w1, b) r = Relu(a) y = Gemm<transB=1>(r, w2) }"
+    model = build(graph, w1=normal(32, 32), b=normal(32), w2=normal(8, 32, seed=2))
+    settings = WeightSettings(bits=4, min_channel=0, min_size=0, blocks=Blocks(16, True), bias_correction=False)
+    choice = Choice(settings, target_spec("CPU"))
+    made = Quantizer(model, choice, Resources(samples_of(model), CalibrationContext()))
+    result, _ = analyse(made, judges=samples_of(model), samples=3, goal=None)
+    assert [decibels(layer.alone) > 20 for layer in result.layers] == [True, True]
 
 
 def test_a_layer_is_measured_alone_though_integers_would_not_pay_there() -> None:

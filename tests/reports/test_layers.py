@@ -9,10 +9,13 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.settings import WeightSettings
+from converter_lite.quantization.weight_only import quantize_weights
 from converter_lite.reports import observation
 from converter_lite.reports.figures import LayerFigures, ModelFigures, RankedBy
 from converter_lite.reports.layers import describe
 from converter_lite.reports.spread import BINS, OBSERVED_VALUES
+from converter_lite.runtime.context import RunContext
 from tests.reports.models import CONV_RELU, SAMPLE, activation, conv_relu, plan, weight
 from tests.reports.pages import chain, measured
 from tests.support import Samples, build, clone, full, normal, random_feed, run, samples_of, written
@@ -79,6 +82,20 @@ def test_weight_only_and_dynamic_layers_have_errors_of_their_own(mode: NodeMode)
     assert second.local is not None
     assert second.accumulated is not None
     assert second.local.sqnr > second.accumulated.sqnr + 3
+
+
+def test_errors_of_stored_weights_are_those_from_the_network_before_bias_correction() -> None:
+    """Corrected biases would be counted as errors of the layers in which they make up for others."""
+    text = """g (float[4,16] x) => (float[4,8] y) {
+        a = MatMul(x, w1) b = Relu(a) [last] y = Gemm(b, w2, b2) }"""
+    model = build(text, w1=normal(16, 64), w2=np.abs(normal(64, 8, seed=2)), b2=normal(8))
+    samples, settings = samples_of(model, 8), WeightSettings(bits=4, min_channel=0, min_size=0)
+    quantized = quantize_weights(clone(model), settings, target="CPU", samples=samples, context=RunContext())
+    assert not np.array_equal(run(quantized.model, samples[0])["y"], run(model, samples[0])["y"])
+    found = layer(measured(quantized, model, samples), "last").accumulated
+    both = [np.concatenate([run(each, feed)["y"] for feed in samples]) for each in (model, written(quantized))]
+    assert found is not None
+    assert found.sqnr == pytest.approx(decibels(*both), abs=0.01)
 
 
 def test_all_layers_of_a_chain_are_measured_and_the_last_accumulated_error_is_that_of_the_network() -> None:
