@@ -42,7 +42,7 @@ KEPT_BYTES = 256 << 20
 LAST_RATE = 0.02
 """Share of the learning rate that is left at the end (a half cosine)."""
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,7 @@ class _Pictures:
     labels: Tensor
     load: Callable[[Path], Any]
     files: Sequence[Path]
+    settings: ImagePreprocess
     kept: dict[int, Tensor] = field(default_factory=dict)
     room: int = KEPT_BYTES
 
@@ -150,10 +151,11 @@ def finetune(start: QuantizedModel, data: DataPreprocessParam | None, wanted: Tr
 
 def _classifier(model: ir.Model) -> tuple[InputSpec, int]:
     specs, outputs = input_specs(model), model.graph.outputs
-    shape = outputs[0].shape if len(outputs) == 1 else None
+    is_real = outputs[0].dtype is None or outputs[0].dtype.is_floating_point()
+    shape = outputs[0].shape if len(outputs) == 1 and is_real else None
     if len(specs) != 1 or len(specs[0].shape) != 4 or shape is None or len(shape) != 2 or not isinstance(shape[1], int):
         raise ModelError(
-            "this is no classifier of pictures: one input of four dimensions, one output with a number for each class",
+            "this is no classifier of pictures: one input of four dimensions, one output with a real number for each class",
             hint="train other networks in a loop of your own, with converter_lite.quant_aware",
         )
     return specs[0], shape[1]
@@ -163,7 +165,7 @@ def _open(labelled: Labelled, spec: InputSpec, settings: ImagePreprocess) -> _Pi
     if settings.final_size is None and None in spec.shape[1:]:
         raise DataError("pictures may differ in size", where="resize_width, resize_height", hint="set resize_method")
     source = open_images(spec, FileList(labelled.files, ()), settings).source
-    return _Pictures(torch.tensor(labelled.labels), source.load, labelled.files)
+    return _Pictures(torch.tensor(labelled.labels), source.load, labelled.files, settings)
 
 
 class _Lesson:
@@ -293,9 +295,9 @@ class _Lesson:
             )
         if state["lessons"] != self.lessons:
             raise DataError(
-                "the checkpoint was made with other pictures or labels",
+                "the checkpoint was made with other pictures or labels, or they were prepared differently",
                 where=str(path),
-                hint="give the --data of the first run, or leave --resume out to start anew",
+                hint="give the --data and --configFile of the first run, or leave --resume out to start anew",
             )
         for name, value in self.wanted.same().items():
             if state["settings"].get(name) != value:
@@ -336,9 +338,9 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def _lessons(pictures: _Pictures) -> str:
-    """A hash of the names of pictures and their labels, in order; their folder may have moved since."""
+    """A hash of how pictures are prepared, and of their names and labels, in order; their folder may have moved since."""
     rows = zip(pictures.files, pictures.labels.tolist(), strict=True)
-    text = "".join(f"{file.name},{label}\n" for file, label in rows)
+    text = f"{pictures.settings}\n" + "".join(f"{file.name},{label}\n" for file, label in rows)
     return hashlib.sha256(os.fsencode(text)).hexdigest()
 
 

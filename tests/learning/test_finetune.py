@@ -24,7 +24,7 @@ import converter_lite
 from converter_lite.cli import finetune as command
 from converter_lite.errors import ConverterError, DataError, ModelError, UsageError
 from converter_lite.learning.aware import QuantAware, augmented, fingerprint
-from converter_lite.learning.finetune import Training, finetune, read_checkpoint
+from converter_lite.learning.finetune import Training, check_lesson, finetune, read_checkpoint
 from converter_lite.log import Log
 from converter_lite.quantization.plan import QuantizedModel
 from tests.support import build, full, normal, run, written
@@ -309,6 +309,26 @@ def test_other_networks_than_classifiers_of_pictures_are_refused(folder: Path) -
     model = build("g (float[n,4] x) => (float[n,4] y) { y = MatMul(x, w) }", w=normal(4, 4))
     with pytest.raises(ConverterError, match="this is no classifier of pictures"):
         finetune(full(model), None, Training(folder), Log())
+    places = build(
+        """g (float[n,3,16,16] x) => (int64[n,2] y) {
+        a = Conv(x, w) b = GlobalAveragePool(a) c = Flatten(b) v, y = TopK(c, k) }""",
+        w=normal(2, 3, 3, 3),
+        k=np.array([2]),
+    )
+    with pytest.raises(ConverterError, match="one output with a real number for each class"):
+        check_lesson(places, Training(folder / "data"))
+
+
+def test_a_checkpoint_of_pictures_that_were_prepared_differently_is_refused(folder: Path) -> None:
+    """Weights alone need no samples, so that nothing else of the network shows how pictures are prepared."""
+    text = "[common_quant_param]\nquant_type=WEIGHT_QUANT\nmin_quant_weight_channel=0\nmin_quant_weight_size=0\n"
+    text += "[data_preprocess_param]\nnormalize_std=[{0},{0},{0}]\nnormalize_mean=[0,0,0]\n"
+    for std, status in ((64, 0), (255, 1)):
+        (folder / "weights.cfg").write_text(text.format(std), encoding="utf-8")
+        flags = {"configFile": str(folder / "weights.cfg"), "checkpoint": str(folder / "state.pt"), "epochs": "1"}
+        found, said = finetuned(folder, *(("--resume",) if status else ()), **flags)
+        assert found == status, said
+    assert "or they were prepared differently" in said
 
 
 def test_what_cannot_be_trained_is_refused_before_a_sample_is_read(folder: Path) -> None:
