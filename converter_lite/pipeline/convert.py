@@ -140,7 +140,7 @@ class _Conversion:
         self.log = log
         self.memory = memory
         self.context = RunContext(engine, request.threads or os.cpu_count() or 1, log)
-        self.config = read_config(request, log)
+        self.config = read_config(request, log, trains=train is not None)
         self.reporting = Reporting(request, self.config, self.context)
         self.plans: dict[str, QuantPlan] = {}
         self.outputs: tuple[Path | None, ...] = ()

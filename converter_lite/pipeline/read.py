@@ -30,8 +30,17 @@ def read_source(request: ConvertRequest, *, static_shapes: Mapping[str, Sequence
     return reader.read_source(ModelFiles(request.model_file, request.weight_file, static_shapes, confined, unsafe, key))
 
 
-def read_config(request: ConvertRequest, log: Log) -> QuantizationConfig | None:
+OF_PICTURES = "has no effect unless input_type=IMAGE"
+"""End of the warnings about keys that prepare pictures."""
+
+
+def read_config(request: ConvertRequest, log: Log, *, trains: bool = False) -> QuantizationConfig | None:
     """The configuration of a request, with a warning for each key without effect; ``None`` where there is none.
+
+    Args:
+        request: It names the file, or has the configuration.
+        log: Receives the warnings.
+        trains: Whether there are pictures to train on beside those of the configuration.
 
     Raises:
         ConfigError: It cannot be read, or is wrong.
@@ -46,5 +55,6 @@ def read_config(request: ConvertRequest, log: Log) -> QuantizationConfig | None:
     else:
         config = load_config(request.config_file, external_data=request.calibration_data is not None)
     for warning in (*config.warnings, *without_effect_on(config, request.save_type)):
-        log.warning(warning)
+        if not (trains and warning.endswith(OF_PICTURES)):
+            log.warning(warning)
     return config

@@ -328,6 +328,7 @@ def test_a_checkpoint_of_pictures_that_were_prepared_differently_is_refused(fold
         flags = {"configFile": str(folder / "weights.cfg"), "checkpoint": str(folder / "state.pt"), "epochs": "1"}
         found, said = finetuned(folder, *(("--resume",) if status else ()), **flags)
         assert found == status, said
+        assert "has no effect" not in said
     assert "or they were prepared differently" in said
 
 
