@@ -56,5 +56,5 @@ def check_inputs(
     if not pictures:
         log.warning("--preview: no input of the model is a picture")
         return
-    count = write_preview(preview, pictures, feeds, preparation.normalization)
+    count = write_preview(preview, pictures, feeds, preparation)
     log.info(f"{preview}: {count} prepared samples as pictures; the first channel is shown as red")

@@ -121,6 +121,11 @@ class Preparation:
     normalization: Normalization | None = None
     order: str = ""
 
+    @property
+    def blue_first(self) -> bool:
+        """Whether the first channel is known to be blue."""
+        return self.order == "BGR"
+
 
 def preparation_of(data: DataPreprocessParam | None) -> Preparation:
     """How a configuration makes samples."""
@@ -226,7 +231,7 @@ class _Examination:
         high = max(float(feed[spec.name].max()) for feed in feeds)
         used = preparation.normalization or guess(low, high, channels=self._channels)
         self._is_usual = used is not None
-        self._view = View(layout, used or PIXELS, blue_first=preparation.order == "BGR")
+        self._view = View(layout, used or PIXELS, blue_first=preparation.blue_first)
         room = max(WORK, SHARE_OF_CALIBRATION * samples * probe.whole)
         self._runs = int(room / max(probe.work, 1.0))
         self._measured: dict[tuple[Normalization | None, bool], Statistics] = {}
@@ -240,13 +245,12 @@ class _Examination:
             count = max(min(count, self._runs // (2 * len(wanted) + 2)), 1)
             self._runs -= count * (1 + len(wanted))
         best = self._best_known(wanted, count) if self._probe.known else self._best_range(wanted, count)
-        findings = [] if best is None else [self._range_finding(best)]
         is_sure = best is None or bool(
             self._probe.known
         )  # statistics of deep layers mean nothing if the range is a guess
-        if self._channels == 3 and is_sure and self._is_swapped(best):
-            findings.append(self._channel_finding())
-        return findings
+        is_swapped = self._channels == 3 and is_sure and self._is_swapped(best)
+        findings = [] if best is None else [self._range_finding(best, is_swapped=is_swapped)]
+        return [*findings, self._channel_finding()] if is_swapped else findings
 
     def _varied(self, wanted: Normalization | None, *, swapped: bool, feeds: Sequence[Feed]) -> list[Feed]:
         name, view = self._spec.name, self._view
@@ -320,9 +324,13 @@ class _Examination:
         """The network's statistics for the first samples as they are, and with red and blue exchanged."""
         return self._statistics(wanted, count), self._statistics(wanted, count, swapped=True)
 
-    def _range_finding(self, wanted: Normalization) -> Finding:
+    def _range_finding(self, wanted: Normalization, *, is_swapped: bool) -> Finding:
+        """``is_swapped``: the channels are to be exchanged as well, and so are the numbers of each then."""
         used, name = self._view.used, self._spec.name
-        keys = "remove normalize_mean and normalize_std" if wanted.std == (1.0,) else f"set {wanted.keys()}"
+        blue_first = self._preparation.order == ("RGB" if is_swapped else "BGR")
+        keys = f"set {wanted.keys(self._channels or 3, blue_first=blue_first)}"
+        if wanted.std == (1.0,):
+            keys = "remove normalize_mean and normalize_std"
         fits = f"the model fits {wanted.name}"
         if not self._probe.known:
             larger = used.width > wanted.width

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,13 +53,13 @@ class Normalization:
         room = 0.1 * (mine[1] - mine[0])
         return abs(mine[0] - theirs[0]) < room and abs(mine[1] - theirs[1]) < room
 
-    def keys(self) -> str:
-        """Lines of a configuration."""
-        mean, std = (list(values) * (3 // len(values)) for values in (self.mean, self.std))
+    def keys(self, channels: int, *, blue_first: bool) -> str:
+        """Lines of a configuration; arguments as those of :meth:`vectors`."""
+        mean, std = self.vectors(channels, blue_first=blue_first)
         return f"normalize_mean={_bracket(mean)} and normalize_std={_bracket(std)}"
 
 
-def _bracket(values: Sequence[float]) -> str:
+def _bracket(values: FloatArray) -> str:
     return "[" + ", ".join(f"{value:g}" for value in values) + "]"
 
 

@@ -11,6 +11,8 @@ import onnx_ir as ir
 import pytest
 from PIL import Image
 
+from converter_lite.config.names import ImageFormat, InputType
+from converter_lite.config.sections.data import DataPreprocessParam
 from converter_lite.data.inputs import InputSpec
 from converter_lite.data.layout import Layout
 from converter_lite.passes.pipeline import optimize
@@ -119,6 +121,21 @@ def test_another_normalization_is_found_and_the_right_one_named(right: Normaliza
 def test_the_message_says_which_keys_to_set() -> None:
     (finding,) = found(trained(SIGNED), feeds(pictures(), PIXELS))
     assert "normalize_mean=[127.5, 127.5, 127.5] and normalize_std=[127.5, 127.5, 127.5]" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("order", "swapped", "first"),
+    [("RGB", False, 123.675), ("BGR", False, 103.53), ("BGR", True, 123.675)],
+)
+def test_the_keys_are_in_the_order_of_the_channels_after_the_advice(order: str, swapped: bool, first: float) -> None:
+    samples = feeds(pictures(), PIXELS, swapped=swapped)
+    findings = found(trained(IMAGENET), samples, Preparation(True, PIXELS, order))
+    assert [finding.mistake for finding in findings][1:] == [Mistake.CHANNELS] * swapped
+    assert f"set normalize_mean=[{first}, 116.28," in findings[0].message
+
+
+def test_the_keys_of_grey_pictures_have_one_number_each() -> None:
+    assert UNIT.keys(1, blue_first=False) == "normalize_mean=[0] and normalize_std=[255]"
 
 
 @pytest.mark.parametrize(
@@ -264,7 +281,7 @@ def test_grey_pictures_are_not_taken_for_those_with_a_mean_per_colour(tmp_path: 
         "g (float[1,1,16,16] x) => (float[1,4,14,14] y) { y = Conv(x, w, b) }", w=normal(4, 1, 3, 3), b=normal(4)
     )
     assert mistakes(model, grey) == set()
-    assert write_preview(tmp_path, [InputSpec("x", np.dtype(np.float32), (1, 1, 16, 16))], grey, None) == 4
+    assert write_preview(tmp_path, [InputSpec("x", np.dtype(np.float32), (1, 1, 16, 16))], grey, UNKNOWN) == 4
 
 
 def test_a_view_changes_and_swaps_pictures_and_back() -> None:
@@ -282,11 +299,27 @@ def test_a_configuration_without_pictures_says_nothing_about_the_values() -> Non
 def test_the_preview_shows_the_first_channel_as_red(tmp_path: Path) -> None:
     spec = InputSpec("x", np.dtype(np.float32), (None, 3, 16, 16))
     made = pictures(10)
-    assert write_preview(tmp_path / "new/folder", [spec], feeds(made, SIGNED), SIGNED) == 8
+    assert write_preview(tmp_path / "new/folder", [spec], feeds(made, SIGNED), Preparation(True, SIGNED)) == 8
     shown = np.asarray(Image.open(tmp_path / "new/folder/000.png"))
     np.testing.assert_allclose(shown, made[0], atol=1.0)
-    turned = picture(spec, feeds(made, SIGNED, swapped=True)[0], SIGNED)
+    turned = picture(spec, feeds(made, SIGNED, swapped=True)[0], Preparation(True, SIGNED))
     np.testing.assert_allclose(turned, made[0][..., ::-1], atol=1.0)
+
+
+def test_the_preview_of_blue_first_takes_back_the_numbers_of_each_channel() -> None:
+    spec = InputSpec("x", np.dtype(np.float32), (None, 3, 16, 16))
+    preparation = preparation_of(
+        DataPreprocessParam(
+            input_type=InputType.IMAGE,
+            image_to_format=ImageFormat.BGR,
+            normalize_mean=IMAGENET.mean[::-1],
+            normalize_std=IMAGENET.std[::-1],
+        )
+    )
+    (one,) = pictures(1)
+    mean, std = IMAGENET.vectors(3, blue_first=True)
+    prepared = ((one[..., ::-1] - mean) / std).transpose(2, 0, 1)[np.newaxis].astype(np.float32)
+    np.testing.assert_allclose(picture(spec, {"x": prepared}, preparation), one[..., ::-1], atol=1.0)
 
 
 def test_a_network_too_large_for_a_single_run_is_not_loaded() -> None:
