@@ -59,7 +59,11 @@ class BlockSession:
         Raises:
             ModelError: The runtime refuses a block or a sample.
         """
-        found: list[dict[str, NDArray[Any]]] = [dict(feed) for feed in feeds]
+        constants = ((value.name or "", value.const_value) for value in self._model.graph.outputs)
+        held = {
+            name: tensor.numpy() for name, tensor in constants if tensor is not None
+        }  # those that no node reads, too
+        found: list[dict[str, NDArray[Any]]] = [{**held, **feed} for feed in feeds]
         for block in self._context.log.track(self._blocks, "running blocks", len(self._blocks)):
             session = open_session(
                 self._context.engine, self._extracted(block), beside_from=0, threads=self._context.threads

@@ -53,6 +53,12 @@ class LongSession:
         self._types = {value.name: value for value in (*graph.value_info, *graph.input, *graph.output)}
         given = {value.name for value in graph.input}
         self._constants = {tensor.name: tensor for tensor in graph.initializer if tensor.name not in given}
+        handed_on = given.union(self.output_names)  # no node reads a constant output, and an input may have a default
+        self._held = {
+            tensor.name: tensors[tensor.name] if tensor.name in tensors else onnx.numpy_helper.to_array(tensor)
+            for tensor in graph.initializer
+            if tensor.name in handed_on
+        }
         computed = {name for node in graph.node for name in node.output}
         known = (given | computed | self._constants.keys()) - {""}
         reads = [[name for name in _names_read(node) if name in known] for node in graph.node]
@@ -71,7 +77,7 @@ class LongSession:
         Raises:
             ModelError: The runtime refuses a part or the sample.
         """
-        values = dict(feed)
+        values = {**self._held, **feed}
         for index, part in enumerate(self._parts):
             given = {name: values[name] for name in part.inputs}
             values.update(self._session(index, given).run(given))

@@ -44,6 +44,16 @@ def test_blocks_of_any_size_give_what_the_whole_model_gives(
         np.testing.assert_allclose(given[name], array, rtol=1e-5, atol=1e-6)
 
 
+def test_constants_that_are_outputs_have_their_values(tmp_path: Path) -> None:
+    text = "g (float[N,8] x) => (float[N,8] y, float[8] w, float[8] e) { y = Mul(x, w) }"
+    onnx.save(build_proto(text, w=normal(8), e=normal(8, seed=2)), tmp_path / "m.onnx")
+    feed = {"x": normal(3, 8, seed=3)}
+    expected = DEFAULT_ENGINE.session(tmp_path / "m.onnx").run(feed)
+    given = BlockSession(read_onnx(tmp_path / "m.onnx"), RunContext()).run(feed)
+    for name, array in expected.items():
+        np.testing.assert_allclose(given[name], array, rtol=1e-6)
+
+
 def test_samples_that_run_together_load_every_block_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_VALUES", 128)
     onnx.save(build_proto(GRAPH, w0=normal(8, 8), w1=normal(8), w2=normal(8, 8, seed=2)), tmp_path / "m.onnx")

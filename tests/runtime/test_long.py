@@ -49,6 +49,24 @@ def test_parts_of_one_node_give_what_the_whole_graph_gives(tmp_path: Path, monke
                 np.testing.assert_allclose(given[name], array, rtol=1e-6, atol=1e-6)
 
 
+def test_constants_that_are_outputs_and_inputs_with_a_default_have_their_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long, "PART", 1)
+    monkeypatch.setattr(long, "LONG", 1)
+    text = "g (float[N,8] x, float[8] d) => (float[N,8] y, float[8] w, float[8] e) { a = Add(x, d) b = Mul(a, w) y = Neg(b) }"
+    onnx.save(build_proto(text, w=normal(8), d=normal(8, seed=1), e=normal(8, seed=2)), tmp_path / "m.onnx")
+    expected = DEFAULT_ENGINE.session(tmp_path / "m.onnx").run({"x": normal(3, 8)})
+    opened = (
+        open_session(DEFAULT_ENGINE, read_onnx(tmp_path / "m.onnx")),
+        open_file(DEFAULT_ENGINE, tmp_path / "m.onnx"),  # its input keeps the default
+    )
+    for session in opened:
+        assert isinstance(session, long.LongSession)
+        for name, array in session.run({"x": normal(3, 8)}).items():
+            np.testing.assert_allclose(array, expected[name], rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", NETS)
 def test_integers_are_computed_as_in_the_whole_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     feeds = samples_of(net(name), 2)
