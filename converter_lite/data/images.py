@@ -32,6 +32,9 @@ DECODERS = (
 )
 """Formats that Pillow may try: plain pictures. Others start programs (EPS), or choose the size while they decode (ICO, ICNS)."""
 
+DAMAGED = (OSError, SyntaxError, ValueError, EOFError, RuntimeError)
+"""What Pillow raises for damaged pictures; ``RuntimeError``: AVIF."""
+
 MAX_SIDE = 65535
 """Largest value of the resize and crop keys."""
 
@@ -216,7 +219,7 @@ def decode(path: Path) -> NDArray[np.uint8]:
             where=str(path),
             hint="Keep only pictures in the directory, or set input_type=BIN for raw tensors.",
         ) from error
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
+    except DAMAGED as error:
         raise DataError(
             f"the picture cannot be read: {error}", where=str(path), hint="Replace or remove the file."
         ) from error
@@ -283,6 +286,6 @@ def _pillow_knows(path: Path) -> bool:
         Image.open(path, formats=_decoders()).close()
     except UnidentifiedImageError:
         return False
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning, SyntaxError, ValueError, EOFError):
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning, MemoryError, *DAMAGED):
         return True  # a damaged one; decoding it reports what is wrong
     return True

@@ -228,7 +228,7 @@ def _convert(array: NDArray[Any], dtype: np.dtype, place: str) -> NDArray[Any]:
         limits = np.iinfo(dtype)
         allowed = not array.size or (int(array.min()) >= limits.min and int(array.max()) <= limits.max)
     else:
-        allowed = array.dtype.kind in "biuf" and (dtype.kind not in "biu" or array.dtype.kind == "b")
+        allowed = dtype.kind not in "biu" or array.dtype.kind == "b"
     if not allowed:
         raise DataError(
             f"type {array.dtype} (values that {dtype} cannot hold), the model wants {dtype}",

@@ -60,9 +60,7 @@ class BlockSession:
             ModelError: The runtime refuses a block or a sample.
         """
         constants = ((value.name or "", value.const_value) for value in self._model.graph.outputs)
-        held = {
-            name: tensor.numpy() for name, tensor in constants if tensor is not None
-        }  # those that no node reads, too
+        held = {name: tensor.numpy() for name, tensor in constants if tensor is not None}
         found: list[dict[str, NDArray[Any]]] = [{**held, **feed} for feed in feeds]
         for block in self._context.log.track(self._blocks, "running blocks", len(self._blocks)):
             session = open_session(

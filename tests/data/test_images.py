@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from converter_lite.data import images
 from converter_lite.data.images import ImagePreprocess, decode, is_picture, load_image, preprocess
 from converter_lite.errors import DataError
 
@@ -111,6 +112,20 @@ def test_a_damaged_picture_names_the_file(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:600])
     assert is_picture(path)
     with pytest.raises(DataError, match=r"cut\.jpg: the picture cannot be read"):
+        decode(path)
+
+
+@pytest.mark.parametrize("name", ["cut.jp2", "odd.pcx", "odd.avif"])
+def test_damaged_pictures_of_rare_formats_are_named(tmp_path: Path, name: str) -> None:
+    if name.endswith("avif") and "AVIF" not in images._decoders():
+        pytest.skip("this Pillow reads no AVIF")
+    path = tmp_path / name
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(path)
+    content = path.read_bytes()
+    damaged = {"jp2": content[:45], "pcx": b"\n\5\1\7" + content[4:], "avif": content.replace(b"iloc", b"none")}
+    path.write_bytes(damaged[name.partition(".")[2]])
+    assert is_picture(path)
+    with pytest.raises(DataError, match=rf"{name}: the picture cannot be read"):
         decode(path)
 
 

@@ -3,6 +3,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -158,6 +159,12 @@ def test_integers_that_do_not_fit_the_type_are_refused() -> None:
 
 def test_integer_pictures_become_floats() -> None:
     assert only(np.ones((3, 4, 4), np.uint8), PICTURE)["x"].dtype == np.float32
+
+
+def test_bfloat16_becomes_float32() -> None:
+    sample = np.full((3, 4, 4), -1.5).astype(ml_dtypes.bfloat16)
+    (given,) = only(sample, PICTURE).values()
+    assert given.dtype == np.float32 and (given == -1.5).all()
 
 
 def test_a_sample_in_the_other_layout_is_told_how_to_transpose() -> None:
