@@ -44,6 +44,7 @@ from converter_lite.cli.exit_status import (
     clean_up_when_terminated,
     interruption,
     report_defect,
+    results_are_in_place,
     run_conversion,
     usage_failure,
 )
@@ -360,6 +361,7 @@ def _convert(request: ConvertRequest, *, verbose: bool, quiet: bool) -> None:
 
     with library_messages(log):
         result = run(request, log)
+    results_are_in_place()
     log.info(summary(result))
 
 

@@ -19,6 +19,7 @@ from converter_lite.errors import (
     UsageError,
     refused_by_system,
 )
+from converter_lite.system.interruptions import interruptions_come_too_late
 
 SUCCESS_LINE = "CONVERT RESULT SUCCESS:0"
 """Last line of the original after a conversion; scripts look for it."""
@@ -72,6 +73,11 @@ def interruption(*, json_file: Path | None) -> int:
     click.echo("interrupted; nothing was written", err=True)
     _write_failure(json_file, EXIT_INTERRUPTED, ConverterError("interrupted"))
     return EXIT_INTERRUPTED
+
+
+def results_are_in_place() -> None:
+    """Drop interruptions until the command ends: they would deny what it has done."""
+    click.get_current_context().with_resource(interruptions_come_too_late())
 
 
 def _work_interruptibly(work: Callable[[], None]) -> None:

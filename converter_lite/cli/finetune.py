@@ -21,7 +21,7 @@ from converter_lite.cli.arguments import (
     values_of_flags,
     whole_number,
 )
-from converter_lite.cli.exit_status import run_conversion
+from converter_lite.cli.exit_status import results_are_in_place, run_conversion
 from converter_lite.errors import UsageError, one_of
 from converter_lite.formats.registry import FORMATS, readable
 from converter_lite.pipeline.request import MAX_THREADS, ConvertRequest
@@ -168,4 +168,5 @@ def _run(wish: _Wish) -> None:
             train=lambda start: finetune(start, data, wish.training, log),
             check=lambda model: check_lesson(model, wish.training),
         )
+    results_are_in_place()
     log.info(summary(result))

@@ -15,7 +15,7 @@ from converter_lite import __version__
 from converter_lite.cli.completion import BY_METAVAR, words
 from converter_lite.cli.console import end_process, protect_streams, silence_libraries
 from converter_lite.cli.deferring import defer_imports
-from converter_lite.cli.exit_status import clean_up_when_terminated
+from converter_lite.cli.exit_status import clean_up_when_terminated, results_are_in_place
 from converter_lite.cli.memory import keep_freed_memory, multiply_in_one_thread, use_one_heap
 from converter_lite.cli.opt_arguments import (
     SINGLE_FILES,
@@ -246,6 +246,7 @@ def _convert(options: dict[str, Any], targets: list[str]) -> int:
     announce(request)
     refuse_places(request)
     result = convert(request)
+    results_are_in_place()
     report_result(result)
     if not request.nb_protobuf:
         click.echo(SAVED.format(request.output_file))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from converter_lite.cli.exit_status import results_are_in_place
 from converter_lite.cli.opt_arguments import refuse_contradictions, without_effect
 from converter_lite.cli.opt_listings import SAVED, announce, report_result, report_tailoring, stage_tailoring, warn
 from converter_lite.cli.opt_request import convert, program_of, refuse_places, request_of
@@ -53,6 +54,7 @@ def convert_set(options: dict[str, Any], given: Collection[str], target: str, ta
         if options["record_tailoring_info"] == "true":
             stage_tailoring(files, out, programs)
         files.commit()
+    results_are_in_place()
     for path in results if options["optimize_out_type"] != "protobuf" else ():
         click.echo(SAVED.format(path))
     if options["record_tailoring_info"] == "true":

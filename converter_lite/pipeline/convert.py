@@ -53,6 +53,7 @@ from converter_lite.quantization.settings import FullSettings
 from converter_lite.runtime.context import RunContext
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine, Feed
 from converter_lite.system.files import Transaction, destinations, refuse_overwrites, stage_text, transaction
+from converter_lite.system.interruptions import interruptions_come_too_late
 from converter_lite.system.memory import MemoryWatch, peak_resident, rare_collections
 
 if TYPE_CHECKING:
@@ -90,8 +91,8 @@ def run(
     Raises:
         ConverterError: A subclass that says what is wrong, where, and what to do.
     """
-    with MemoryWatch() as memory:
-        return _Conversion(request, log, engine, memory, train, check).run()
+    with ExitStack() as end, MemoryWatch() as memory:
+        return _Conversion(request, log, engine, memory, train, check).run(end)
 
 
 def quantized_network(
@@ -154,7 +155,8 @@ class _Conversion:
         )
         self.formats = self._formats()
 
-    def run(self) -> ConvertResult:
+    def run(self, end: ExitStack) -> ConvertResult:
+        """Convert; interruptions are dropped from the first file that is put into place until ``end`` is closed."""
         targets, result = self._destinations(), ConvertResult(model_bytes=0)
         for sentence in self.request.without_effect(self.config):
             self.log.warning(sentence)
@@ -189,6 +191,7 @@ class _Conversion:
                 error.details = {**rejected_to_json(result), **error.details}
                 raise
             staged = [stage_text(folder, path, text(result)) for path, folder, text in others]
+            end.enter_context(interruptions_come_too_late())
             for each in (files, *staged):
                 each.commit()
         return result
@@ -246,11 +249,10 @@ class _Conversion:
         learn = None if dataset is None else partial(learning.learn, dataset, self.context)
         return Resources(dataset, context, self._random_feeds, learn)
 
-    def _finished(self, result: ConvertResult) -> ConvertResult:
+    def _finished(self, result: ConvertResult) -> None:
         result.warnings = list(self.log.warnings)
         result.seconds = dict(self.log.seconds)
         result.peak_memory, result.peak_resident = self.memory.peak(), peak_resident()
-        return result
 
     # -- inputs ---------------------------------------------------------------------------------------------------
 
@@ -316,11 +318,10 @@ class _Conversion:
         """The graph of each format, checked before any other work."""
         rewrites = chosen_rewrites(self.request.optimize, self.config, self.log)
         preparation = Preparation(source, rewrites)
-        quantizes = self._quantizes
         jobs: list[_Job] = []
         for fmt, target in zip(self.formats, targets, strict=True):
             with self.log.stage("optimize"):
-                prepared = preparation(fmt.requirements.of_quantized() if quantizes else fmt.requirements)
+                prepared = preparation(fmt.requirements.of_quantized() if self._quantizes else fmt.requirements)
             if all(job.prepared is not prepared for job in jobs):
                 self._report_graph(prepared, rewrites.level, said=[job.prepared.done for job in jobs])
             with self.log.stage("check"), advised(rewrites):

@@ -1,5 +1,6 @@
 """What only a process of its own can show: imports, entry points, signals, pipes, encodings."""
 
+import json
 import os
 import shutil
 import signal
@@ -13,10 +14,14 @@ import onnx
 import pytest
 
 from converter_lite.cli.exit_status import run_conversion
+from converter_lite.pipeline import summary as summaries
+from converter_lite.system.files import Transaction
+from converter_lite.system.memory import MemoryWatch
 from tests.cli.workshop import (
     FULL,
     ROOT,
     SUCCESS,
+    WEIGHT,
     Workshop,
     changed,
     child,
@@ -165,6 +170,34 @@ def test_ctrl_c_and_other_ends_leave_nothing_behind(workshop: Workshop, stage: s
     assert (process.returncode, out) == (130, "CONVERT RESULT FAILED:130\n")
     assert err == "interrupted; nothing was written\n"
     assert workshop.content() == before
+
+
+@pytest.mark.parametrize("moment", ["between two files", "before the summary", "while files are cleaned up"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_behind_the_first_file_in_its_place_comes_too_late(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, moment: str, number: signal.Signals
+) -> None:
+    owner, name = {
+        "between two files": (Transaction, "commit"),
+        "before the summary": (summaries, "summary"),
+        "while files are cleaned up": (MemoryWatch, "__exit__"),
+    }[moment]
+    original = getattr(owner, name)
+
+    def interrupted(*arguments: object) -> object:
+        done = original(*arguments)
+        signal.raise_signal(number)
+        return done
+
+    monkeypatch.setattr(owner, name, interrupted)
+    kept = [signal.signal(kind, signal.default_int_handler) for kind in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        workshop.succeed("--savePlan=plan.json", "--json=result.json", config=WEIGHT)
+    finally:
+        handlers = [signal.signal(kind, old) for kind, old in zip((signal.SIGINT, signal.SIGTERM), kept, strict=True)]
+    assert handlers == [signal.default_int_handler] * 2
+    assert json.loads(Path("result.json").read_text(encoding="utf-8"))["status"] == 0
+    assert Path("plan.json").exists()
 
 
 def test_ctrl_c_while_libraries_are_imported_is_reported_without_them(workshop: Workshop) -> None:
