@@ -26,6 +26,9 @@ JOB_KEYS = ("name", "models")
 SWITCHES = ("allowExternalPaths", "allowUnsafeModels", "dryRun", "verbose")
 """Flags without a value on the command line."""
 
+OF_ONE_RUN = ("report", "savePlan", "preview")
+"""Flags that name a file or folder which the next run overwrites."""
+
 MAX_BYTES = 1 << 24
 """A hundred thousand jobs."""
 
@@ -239,10 +242,14 @@ def _job(name: str, folder: Path, flags: Mapping[str, str], output_dir: str) -> 
 
 
 def _conflicts(jobs: list[Job], where: str) -> list[str]:
-    """Names and results that two jobs share, however these are spelled."""
+    """Names, results and other files of one run that two jobs share, however these are spelled."""
     names, outputs = [job.name for job in jobs], [job.flag("outputFile") for job in jobs]
+    wanted = [("name", names, names), ("outputFile", outputs, [_result(job) for job in jobs])]
+    for flag in OF_ONE_RUN:
+        paths = [(job.flag(flag), os.path.normpath(job.folder / job.flag(flag))) for job in jobs if job.flag(flag)]
+        wanted.append((flag, [shown for shown, _ in paths], [key for _, key in paths]))
     problems = []
-    for what, shown, keys in (("name", names, names), ("outputFile", outputs, [_result(job) for job in jobs])):
+    for what, shown, keys in wanted:
         spelled = dict(zip(keys, shown, strict=True))
         twice = sorted(spelled[key] for key, count in Counter(keys).items() if count > 1)
         problems += [f"{where}: several jobs have the {what} {text!r}" for text in twice]

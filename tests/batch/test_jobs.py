@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from converter_lite.batch.jobs import Job, jobs_of_models, read_jobs
+from converter_lite.batch.jobs import OF_ONE_RUN, Job, jobs_of_models, read_jobs
 from converter_lite.errors import ConfigError, UsageError
 
-KNOWN = ("fmk", "modelFile", "outputFile", "configFile", "saveType", "dryRun", "threads")
+KNOWN = ("fmk", "modelFile", "outputFile", "configFile", "saveType", "dryRun", "threads", *OF_ONE_RUN)
 
 
 def jobs_in(folder: Path, text: str, **defaults: str) -> list[Job]:
@@ -164,6 +164,17 @@ def test_results_are_told_apart_by_their_files(
         assert "several jobs have the outputFile" in problem
     else:
         assert len(jobs_in(tmp_path, text)) == 2
+
+
+@pytest.mark.parametrize("flag", OF_ONE_RUN)
+def test_a_file_of_one_run_belongs_to_one_job(tmp_path: Path, flag: str) -> None:
+    job = '[[job]]\nname = "{0}"\nmodelFile = "{0}.onnx"\n{1} = "{2}"\n'
+    several = "".join(job.format(name, flag, path) for name, path in (("a", "out/x"), ("b", "./out/x"), ("c", "x")))
+    (problem,) = problems_in(tmp_path, several)
+    assert problem.endswith(f"several jobs have the {flag} './out/x'")
+    models = "".join(f'[[job]]\nmodelFile = "{name}.onnx"\n' for name in "ab")
+    (problem,) = problems_in(tmp_path, f'[defaults]\n{flag} = "x"\n{models}')
+    assert problem.endswith(f"several jobs have the {flag} 'x'")
 
 
 @pytest.mark.parametrize(
