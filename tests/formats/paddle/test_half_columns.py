@@ -43,6 +43,25 @@ def test_convolutions_to_one_pixel_or_by_one_filter(
     assert any(reason in note for note in notes)
 
 
+@pytest.mark.parametrize(
+    ("picture", "filters", "attributes", "count"),
+    [
+        ("H,W", (8, 3, 3, 3), "strides=[2,2]", 1),
+        ("H,W", (8, 3, 1, 1), "strides=[1,1]", 1),
+        ("H,W", (8, 16, 1, 1), "strides=[1,1]", 0),
+        ("H,W", (8, 16, 3, 3), "pads=[1,1,1,1]", 0),
+        ("9,9", (8, 3, 3, 3), "strides=[2,2]", 0),
+    ],
+)
+def test_pictures_of_any_size_compute_in_float16_with_a_word_about_single_pixels(
+    picture: str, filters: tuple[int, ...], attributes: str, count: int
+) -> None:
+    text = f"g (float[1,{filters[1]},{picture}] x) => (float y) {{ y = Conv<{attributes}>(x, w) }}"
+    made, notes = to_half(float_file(graph(text, w=random(*filters))))
+    assert "conv2d def half" in kernels(made)
+    assert [f"{count} convolution would give a single pixel" in note for note in notes].count(True) == count
+
+
 PRODUCTS = {
     "fc of one row": ("float[1,12] x", "y = MatMul(x, w)", (12, 8), "fc float"),
     "fc of one row, 16 elements": ("float[1,16] x", "y = MatMul(x, w)", (16, 8), "fc half"),

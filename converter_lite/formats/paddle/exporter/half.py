@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from converter_lite.formats.paddle.exporter.half_columns import trouble_with_columns
+from converter_lite.formats.paddle.exporter.half_columns import fails_at_one_pixel, trouble_with_columns
 from converter_lite.formats.paddle.kernels import (
     KERNEL_ATTRIBUTE,
     RELEASES,
@@ -26,6 +26,7 @@ from converter_lite.formats.paddle.kernels import (
     kernels_of,
 )
 from converter_lite.formats.paddle.program import AttrType, Block, NbFile, Operator, Program, Variable, VarType, attr
+from converter_lite.log import counted
 
 NEEDED_RELEASES = frozenset("23")
 """Marks of the releases that must have a float16 kernel: 2.12 and the one after it."""
@@ -82,7 +83,19 @@ def to_half(file: NbFile) -> tuple[NbFile, tuple[str, ...]]:
     kept = tuple(f"float32 in spite of a float16 kernel: {count} x {why}" for why, count in work.refused.most_common())
     if not work.chosen:
         return file, ("no operator of the model computes in float16; the file is float32", *kept)
-    return made, (_requirement(made, len(work.chosen)), *_winograd(work), *kept)
+    return made, (_requirement(made, len(work.chosen)), *_winograd(work), *_single_pixels(work), *kept)
+
+
+def _single_pixels(work: _Rewriting) -> tuple[str, ...]:
+    """What happens to pictures whose size is open if they are very small."""
+    operators = work.file.program.main.operators
+    count = sum(work.fails_at_one_pixel(operators[index]) for index in work.chosen)
+    if not count:
+        return ()
+    return (
+        f"pictures of any size: where one is so small that {counted(count, 'convolution')} would give a single pixel, the float16"
+        " kernel reads memory that is not its own, and gives NaN or ends the library; --inputShape fixes the size",
+    )
 
 
 def _winograd(work: _Rewriting) -> tuple[str, ...]:
@@ -172,6 +185,10 @@ class _Rewriting:
         block = Block(main.index, main.parent, list(self._variables.values()), self._operators, main.forward)
         program = Program([block, *self.file.program.blocks[1:]], self.file.program.version)
         return NbFile(program, self._parameters, self.file.meta_version, self.file.opt_version)
+
+    def fails_at_one_pixel(self, op: Operator) -> bool:
+        """Whether a convolution must not give a single pixel."""
+        return fails_at_one_pixel(op, lambda name: self._variables[name].dims)
 
     # Which operators and constants are converted.
 

@@ -35,6 +35,13 @@ def trouble_with_columns(op: Operator, sizes: Sizes) -> str:
     return ""
 
 
+def fails_at_one_pixel(op: Operator, sizes: Sizes) -> bool:
+    """Whether a convolution of a picture of unknown size, which has no trouble with others, has it where it gives one pixel."""
+    if op.type not in ("conv2d", "depthwise_conv2d") or min(sizes(str(op.outputs["Output"][0]))[2:], default=0) > 0:
+        return False
+    return bool(_convolution(op, lambda name: tuple(max(size, 1) for size in sizes(name))))
+
+
 def _overreads(rows: int, inner: int) -> bool:
     """Whether a block goes beyond the end of a matrix ``(rows, inner)``; a size that is not positive is unknown."""
     missing = -inner % BLOCK
