@@ -70,7 +70,7 @@ def run_work(work: Callable[[], None], *, json_file: Path | None, details: bool)
 
 def interruption(*, json_file: Path | None) -> int:
     """Report an interruption; return the exit status."""
-    click.echo("interrupted; nothing was written", err=True)
+    click.echo("interrupted; no result was written", err=True)
     _write_failure(json_file, EXIT_INTERRUPTED, ConverterError("interrupted"))
     return EXIT_INTERRUPTED
 

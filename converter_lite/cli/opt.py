@@ -76,7 +76,7 @@ class _Command(click.Command):
         except click.exceptions.Exit as done:
             status = done.exit_code
         except click.Abort:
-            click.echo("interrupted; nothing was written", err=True)
+            click.echo("interrupted; no result was written", err=True)
             status = EXIT_INTERRUPTED
         except click.ClickException as error:
             click.echo(f"Error: {error.format_message()}", err=True)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantParams
-from converter_lite.quantization.placement import is_fused_clamp, reads_integer
+from converter_lite.quantization.placement import is_fused_clamp, reads_grid
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 
 MOVING = frozenset({"Flatten", "Identity", "MaxPool", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"})
@@ -21,6 +21,12 @@ MOVING = frozenset({"Flatten", "Identity", "MaxPool", "Reshape", "Slice", "Split
 
 KERNEL_BITS = 8
 """Width of the integers of kernels."""
+
+BOUNDED = {
+    **dict.fromkeys(("HardSigmoid", "Sigmoid", "Softmax"), (0.0, 1.0)),
+    **dict.fromkeys(("Cos", "Erf", "Sin", "Softsign", "Tanh"), (-1.0, 1.0)),
+}
+"""Operator -> bounds of its results."""
 
 REASON = "it stands for the grid of integers that the runtime has no kernel for"
 
@@ -34,14 +40,18 @@ def _is_beyond_symmetric(params: QuantParams) -> bool:
     return params.spec.bits > KERNEL_BITS or not params.spec.signed or bool(np.any(params.zero_point))
 
 
-def add_rounding(quantized: QuantizedModel, adapted: QuantPlan, *, zero_points: bool = True) -> int:
+def add_rounding(
+    quantized: QuantizedModel, adapted: QuantPlan, *, zero_points: bool = True, rounded: bool = True
+) -> int:
     """Put activations on their grids where nodes that computed with integers no longer do, in place; returns how many.
 
     Args:
         quantized: As it was read.
         adapted: What the target can do. New nodes are entered; a grid goes to the value that is on it, if integers are made of
             it, and is taken out otherwise.
-        zero_points: Whether the integer kernels of the target give integers with a zero point; without, such a result is float.
+        zero_points: Whether the integer kernels of the target give integers with a zero point; without, such a result is float,
+            and so is one that not only integer nodes read.
+        rounded: Round as well; otherwise activations only end where the grid ends.
     """
     graph, plan = quantized.model.graph, quantized.plan
     values = (*graph.inputs, *(value for node in graph for value in node.outputs))
@@ -62,9 +72,12 @@ def add_rounding(quantized: QuantizedModel, adapted: QuantPlan, *, zero_points: 
         becomes_integer = any(_computes_integers(node, adapted) for node, _ in readers)
         if not becomes_integer:
             adapted.activations.pop(str(value.name), None)
-        if value in moved:
+        if not rounded:  # what becomes integers ends at theirs
+            readers = [(node, position) for node, position in readers if not _computes_integers(node, adapted)]
+            becomes_integer = False
+        if value in moved or (not rounded and _ends_before(value, params)):
             continue
-        nodes = _grid(graph, value, params, names)
+        nodes = _grid(graph, value, params, names, steps=None if rounded else 1)
         _insert(graph, value, readers, nodes)
         for node in nodes:
             adapted.keep_float(node, REASON)
@@ -78,7 +91,19 @@ def _gives_integers(value: ir.Value, adapted: QuantPlan, plan: QuantPlan, *, zer
     """Whether an integer kernel makes a value, with its zero point."""
     if not _computes_integers(_maker(value, plan), adapted):
         return False
-    return zero_points or not _is_beyond_symmetric(plan.activations[str(value.name)])
+    return zero_points or (
+        not _is_beyond_symmetric(plan.activations[str(value.name)]) and _is_all_integer(value, adapted)
+    )
+
+
+def _is_all_integer(value: ir.Value, adapted: QuantPlan) -> bool:
+    """Whether only integer nodes read a value, as their data."""
+    uses = value.uses()
+    return (
+        bool(uses)
+        and not value.is_graph_output()
+        and all(use.idx == 0 and _computes_integers(use.node, adapted) for use in uses)
+    )
 
 
 def _is_left_over(value: ir.Value, plan: QuantPlan, adapted: QuantPlan) -> bool:
@@ -101,9 +126,7 @@ def _maker(value: ir.Value, plan: QuantPlan) -> ir.Node | None:
 
 def _readers(value: ir.Value, plan: QuantPlan) -> list[tuple[ir.Node, int]]:
     """Nodes that see the integers of a value, with the number of the input."""
-    if _computes_integers(value.producer(), plan):
-        return list(value.uses())
-    return [(node, position) for node, position in value.uses() if reads_integer(node, position, plan)]
+    return [(node, position) for node, position in value.uses() if reads_grid(node, position, plan)]
 
 
 def _computes_integers(node: ir.Node | None, plan: QuantPlan) -> bool:
@@ -138,18 +161,28 @@ def _insert(graph: ir.Graph, value: ir.Value, readers: list[tuple[ir.Node, int]]
         g.replace_output(graph, value, result)
 
 
-def _grid(graph: ir.Graph, value: ir.Value, params: QuantParams, names: ShortNames) -> list[ir.Node]:
-    """Nodes that put a value on its grid. Their names are short, since a file has them several times."""
+def _ends_before(value: ir.Value, params: QuantParams) -> bool:
+    """Whether no number of a value is more than half a step beyond its grid."""
+    node = value.producer()
+    bounds = None if node is None else BOUNDED.get(node.op_type) or g.clamp_bounds(node)
+    (low, high), slack = params.real_range, 0.501 * float(params.scale)
+    return bounds is not None and float(low) - slack <= bounds[0] and bounds[1] <= float(high) + slack
+
+
+def _grid(
+    graph: ir.Graph, value: ir.Value, params: QuantParams, names: ShortNames, *, steps: int | None = None
+) -> list[ir.Node]:
+    """Nodes that put a value on its grid, or the first ones. Their names are short, since a file has them several times."""
     step = float(params.scale)
     nodes: list[ir.Node] = []
-    steps: tuple[tuple[str, list[float]], ...] = (
+    kinds: tuple[tuple[str, list[float]], ...] = (
         ("Clip", [float(bound) for bound in params.real_range]),
         ("Mul", [1.0 / step]),
         ("Add", [0.5]),
         ("Floor", []),
         ("Mul", [step]),
     )
-    for op_type, numbers in steps:
+    for op_type, numbers in kinds[:steps]:
         constants = [names.constant(graph, number) for number in numbers]
         source, name = nodes[-1].outputs[0] if nodes else value, names.next()
         node = ir.node(op_type, [source, *constants], name=name)

@@ -257,6 +257,15 @@ def reads_integer(node: ir.Node, position: int, plan: QuantPlan) -> bool:
     return any(value is data for data in data_inputs(node))
 
 
+def reads_grid(node: ir.Node, position: int, plan: QuantPlan) -> bool:
+    """Whether input ``position`` of a node is on a grid: read as integers, given by an integer node, or known to be."""
+    decision, value = plan.nodes.get(node.name or ""), node.inputs[position]
+    if decision is not None and decision.mode is not NodeMode.INTEGER and decision.grid_inputs is not None:
+        return position in decision.grid_inputs
+    maker = value.producer() if value is not None else None
+    return reads_integer(node, position, plan) or (maker is not None and plan.mode(maker) is NodeMode.INTEGER)
+
+
 def _mark_float_addends(model: ir.Model, plan: QuantPlan) -> None:
     """The first addend that comes straight from a weighted node stays in that node's accumulator precision."""
     for node in model.graph:

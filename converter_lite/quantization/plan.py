@@ -57,6 +57,8 @@ class NodePlan:
         mode: How it computes.
         reason: Why it is float; empty otherwise.
         float_inputs: Positions of data inputs that an integer node reads in float all the same.
+        grid_inputs: Positions of inputs that a node without integers reads from a grid in the file that it came from; ``None``:
+            those that integer nodes give.
         row_zero_point: Zero point (1..254, uint8) around which a dynamic node quantizes each row of its input with a scale
             of its own; ``None``: one scale for the tensor.
     """
@@ -66,6 +68,7 @@ class NodePlan:
     reason: str = ""
     float_inputs: tuple[int, ...] = ()
     row_zero_point: int | None = None
+    grid_inputs: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.row_zero_point is not None and not (self.mode is NodeMode.DYNAMIC and 1 <= self.row_zero_point <= 254):

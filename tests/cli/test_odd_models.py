@@ -186,9 +186,15 @@ def test_one_tensor_as_two_outputs_is_named(workshop: Workshop, kind: str) -> No
 
 @pytest.mark.parametrize("name", ["feed", "fetch"])
 @pytest.mark.parametrize("kind", ["NAIVE_BUFFER", "PADDLE"])
-def test_an_input_that_is_called_as_a_variable_of_every_file_is_named(workshop: Workshop, kind: str, name: str) -> None:
+def test_what_is_called_as_a_variable_of_every_file_is_named(workshop: Workshop, kind: str, name: str) -> None:
     put(workshop, f"g (float[2,8] {name}) => (float[2,8] y) {{ y = MatMul({name}, w) }}", (2, 8), w=normal(8, 8))
-    assert f"can be called '{name}'" in workshop.fail(1, f"--saveType={kind}")
+    message = workshop.fail(1, f"--saveType={kind}")
+    assert "no input of" in message
+    assert f"can be called '{name}'" in message
+    put(workshop, f"g (float[2,8] x) => (float[2,8] {name}) {{ {name} = MatMul(x, w) }}", (2, 8), w=normal(8, 8))
+    message = workshop.fail(1, f"--saveType={kind}")
+    assert "no output of" in message
+    assert f"can be called '{name}'" in message
 
 
 @pytest.mark.parametrize("words", ["MatMul", "inner_*", "inner_mm"])

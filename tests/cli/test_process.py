@@ -168,7 +168,7 @@ def test_ctrl_c_and_other_ends_leave_nothing_behind(workshop: Workshop, stage: s
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "CONVERT RESULT FAILED:130\n")
-    assert err == "interrupted; nothing was written\n"
+    assert err == "interrupted; no result was written\n"
     assert workshop.content() == before
 
 
@@ -230,7 +230,7 @@ def test_ctrl_c_that_a_library_made_an_error_of_is_ctrl_c(form: str, capsys: pyt
             raise ImportError(text) from (error if form == "cause" else None)
 
     assert run_conversion(work, json_file=None, details=False) == 130
-    assert capsys.readouterr() == ("CONVERT RESULT FAILED:130\n", "interrupted; nothing was written\n")
+    assert capsys.readouterr() == ("CONVERT RESULT FAILED:130\n", "interrupted; no result was written\n")
 
 
 def test_ctrl_c_before_the_work_begins_has_the_closing_line_too(
@@ -242,7 +242,7 @@ def test_ctrl_c_before_the_work_begins_has_the_closing_line_too(
     monkeypatch.setattr("converter_lite.cli.converter_lite.run_conversion", interrupted)
     outcome = workshop.convert("--json=r.json")
     assert (outcome.status, outcome.last_line) == (130, "CONVERT RESULT FAILED:130")
-    assert outcome.err.strip() == "interrupted; nothing was written"
+    assert outcome.err.strip() == "interrupted; no result was written"
     assert '"status": 130' in Path("r.json").read_text(encoding="utf-8")
 
 
@@ -272,7 +272,7 @@ def test_ctrl_c_in_the_middle_of_calibration_ends_the_worker_threads(workshop: W
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out.splitlines()[-1]) == (130, "CONVERT RESULT FAILED:130")
-    assert err == "interrupted; nothing was written\n"
+    assert err == "interrupted; no result was written\n"
     assert workshop.content() == before
 
 

@@ -122,7 +122,7 @@ def test_ctrl_c_at_any_change_of_the_file_system_leaves_everything_as_it_was(
         assert ended.status in (0, 130)
         assert results(shop) == (old if ended.status else new)
         if ended.status:
-            assert "interrupted; nothing was written" in ended.text
+            assert "interrupted; no result was written" in ended.text
         assert hidden(shop) == []
 
 

@@ -84,17 +84,19 @@ def _read(model: ir.Model, target: str, where: str) -> QuantizedModel:
     recognize_dequantizers(model)
     tidy_pairs(model)
     quantized = QuantizedModel(model, QuantPlan(target))
+    read: dict[ir.Node, list[int]] = {}
     for node in list(model.graph):
         if node.op_type == "DequantizeLinear":
-            _take_out(quantized, node, where)
+            _take_out(quantized, node, read, where)
     for node in reversed(list(model.graph)):
         if node.op_type == "QuantizeLinear":
             _take_out_alone(quantized, node, where)
-    _decide(quantized, dynamic)
+    _decide(quantized, dynamic, read)
     return quantized
 
 
-def _take_out(quantized: QuantizedModel, node: ir.Node, where: str) -> None:
+def _take_out(quantized: QuantizedModel, node: ir.Node, read: dict[ir.Node, list[int]], where: str) -> None:
+    """Take a DequantizeLinear out; ``read`` gets who reads a pair with it, and where."""
     source = node.inputs[0] if len(node.inputs) > 1 else None
     if source is None:
         raise ModelError("it has no data or no scale", where=f"{where} {g.label(node)}".strip())
@@ -123,7 +125,10 @@ def _take_out(quantized: QuantizedModel, node: ir.Node, where: str) -> None:
         )
     value = producer.inputs[0]
     quantized.plan.activations[str(value.name)] = params
-    _replace(quantized.model.graph, node, value)
+    readers = tuple(node.outputs[0].uses())
+    copy = _replace(quantized.model.graph, node, value)
+    for user, position in (*readers, *([] if copy is None else [(copy, 0)])):
+        read.setdefault(user, []).append(position)
 
 
 def _is_same_grid(first: QuantParams, second: QuantParams) -> bool:
@@ -246,9 +251,9 @@ def _float_weight(
     return made
 
 
-def _replace(graph: ir.Graph, node: ir.Node, value: ir.Value) -> None:
-    """Make every reader of ``node`` read ``value``; a graph output keeps its name behind an Identity."""
-    output = node.outputs[0]
+def _replace(graph: ir.Graph, node: ir.Node, value: ir.Value) -> ir.Node | None:
+    """Make every reader of ``node`` read ``value``; a graph output keeps its name behind an Identity, which is returned."""
+    output, copy = node.outputs[0], None
     for user, index in tuple(output.uses()):
         user.replace_input_with(index, value)
     if output.is_graph_output():
@@ -258,9 +263,10 @@ def _replace(graph: ir.Graph, node: ir.Node, value: ir.Value) -> None:
         graph.outputs[list(graph.outputs).index(output)] = copy.outputs[0]
         output.name = f"{output.name}_removed"
     graph.remove(node, safe=True)
+    return copy
 
 
-def _decide(quantized: QuantizedModel, dynamic: set[str]) -> None:
+def _decide(quantized: QuantizedModel, dynamic: set[str], pairs: dict[ir.Node, list[int]]) -> None:
     plan = quantized.plan
     for node in g.all_nodes(quantized.model.graph):
         if not any(value.name in plan.weights for value in stored_weights(node)):
@@ -272,6 +278,9 @@ def _decide(quantized: QuantizedModel, dynamic: set[str]) -> None:
             plan.quantize(node, NodeMode.INTEGER)
         else:
             plan.quantize(node, NodeMode.WEIGHT)
+        if node.graph is quantized.model.graph and plan.mode(node) is not NodeMode.INTEGER:
+            decision = replace(plan.nodes[str(node.name)], grid_inputs=tuple(pairs.get(node, ())))
+            plan.nodes[str(node.name)] = decision
     read = {
         str(value.name) for node in g.all_nodes(quantized.model.graph) for value in node.inputs if value is not None
     }

@@ -63,11 +63,10 @@ def adapt_plan(
     plan.weights = {name: _widened(p) for name, p in quantized.plan.weights.items() if name in used}
     adapted = QuantizedModel(quantized.model, plan, dict(quantized.q_weights))
     _clip_weights(adapted)
-    if needs_rounding(quantized.plan):
-        read = grids_read(quantized)
-        add_rounding(quantized, plan, zero_points=False)
-        if exact:
-            make_products_exact(quantized, adapted, read)
+    rounded, read = needs_rounding(quantized.plan), grids_read(quantized)
+    add_rounding(quantized, plan, zero_points=False, rounded=rounded)
+    if rounded and exact:
+        make_products_exact(quantized, adapted, read)
     add_clamps(adapted)
     return adapted
 
@@ -96,7 +95,7 @@ def adaptation_notes(source: QuantizedModel, adapted: QuantizedModel, policy: Pa
             f"{target}: weights stay int8, computation is float; the int8 kernels there saturate beyond 63 and"
             " are not faster"
         )
-    found = Counter() if target in FLOAT_TARGETS else _obstacles(source, policy)
+    found = Counter() if target in FLOAT_TARGETS else _obstacles(source, adapted, policy)
     if found:
         reasons = "; ".join(f"{count} x {reason}" for reason, count in found.most_common(3))
         yield f"{found.total()} quantized nodes compute in float: {reasons}"
@@ -109,13 +108,14 @@ def _has_integers(quantized: QuantizedModel) -> bool:
     return any(decision.mode is NodeMode.INTEGER for decision in quantized.plan.nodes.values())
 
 
-def _obstacles(quantized: QuantizedModel, policy: PaddlePolicy) -> Counter[str]:
+def _obstacles(quantized: QuantizedModel, adapted: QuantizedModel, policy: PaddlePolicy) -> Counter[str]:
     """Why nodes that compute with integers in a quantized model cannot do so on a target -> how many."""
     found: Counter[str] = Counter()
     for node in quantized.model.graph:
         value = stored_weight(node)
         params = quantized.plan.weights.get(str(value.name)) if value is not None else None
-        if quantized.plan.mode(node) is NodeMode.INTEGER and params is not None:
+        lost = quantized.plan.mode(node) is NodeMode.INTEGER and adapted.plan.mode(node) is not NodeMode.INTEGER
+        if lost and params is not None:
             found[_integer_obstacle(quantized, node, policy.capability(node), params)] += 1
     return Counter({reason: count for reason, count in found.items() if reason})
 

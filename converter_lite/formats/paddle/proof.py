@@ -42,7 +42,8 @@ def _end_at_127(model: ir.Model, plan: QuantPlan) -> None:
         maker = value.producer() if value is not None else None
         if value is None or scale is None or scale.size != 1 or zero_point is None or zero_point.dtype != np.int8:
             continue
-        if np.any(zero_point) or (maker is not None and plan.mode(maker) is NodeMode.INTEGER):
+        is_fused = maker is not None and plan.mode(maker) is NodeMode.INTEGER and len(value.uses()) == 1
+        if np.any(zero_point) or is_fused:
             continue
         low = add_initializer(model.graph, f"{value.name}_lowest", np.asarray(-127 * scale, np.float32), names=names)
         clip = ir.node("Clip", [value, low], name=f"{value.name}_ends_at_127")

@@ -47,7 +47,7 @@ from converter_lite.passes.gelu import spelled_out_gelus
 from converter_lite.quantization.bodies import inner_nodes
 from converter_lite.quantization.clamps import saturation_clamps
 from converter_lite.quantization.grid_nodes import KERNEL_BITS
-from converter_lite.quantization.placement import is_fused_clamp, reads_integer
+from converter_lite.quantization.placement import is_fused_clamp, reads_grid
 from converter_lite.quantization.plan import NodeMode, Part, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.attention import fuse_attentions
 from converter_lite.quantization.qdq.averages import has_other_integers
@@ -280,7 +280,7 @@ class _Materializer:
         if params is None or value.name is None:
             return
         integer_producer = producer is not None and self.plan.mode(producer) is NodeMode.INTEGER
-        readers = [(n, i) for n, i in value.uses() if integer_producer or reads_integer(n, i, self.plan)]
+        readers = [(n, i) for n, i in value.uses() if reads_grid(n, i, self.plan)]
         replaces_output = integer_producer and value.is_graph_output()
         if not readers and not replaces_output:
             return

@@ -106,11 +106,12 @@ def refuse(problems: Sequence[Problem], model: ir.Model, kind: str) -> None:
     narrow = next((value for value in model.graph.inputs if value.dtype is ir.DataType.INT8), None)
     if narrow is not None:
         raise TargetError(f"input '{narrow.name}' is int8, and {kind} has no such inputs", hint="change the model")
-    taken = next((value.name for value in model.graph.inputs if value.name in RESERVED), None)
-    if taken is not None:
-        raise TargetError(
-            f"no input of {kind} can be called '{taken}'", hint="give the input another name in the model"
-        )
+    for values, what in ((model.graph.inputs, "input"), (model.graph.outputs, "output")):
+        taken = next((value.name for value in values if value.name in RESERVED), None)
+        if taken is not None:
+            raise TargetError(
+                f"no {what} of {kind} can be called '{taken}'", hint=f"give the {what} another name in the model"
+            )
     names = [str(value.name) for value in model.graph.outputs]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:

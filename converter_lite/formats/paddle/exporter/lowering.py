@@ -35,7 +35,7 @@ STORED_BLOCK = 256
 """Elements up to which a repeated number or row is stored; an operator that repeats it takes as much space."""
 
 RESERVED = ("feed", "fetch")
-"""Variables that every file has; tensors of these names are renamed, and inputs refused."""
+"""Variables that every file has; tensors of these names are renamed, inputs and outputs refused."""
 
 
 class Unsupported(Exception):

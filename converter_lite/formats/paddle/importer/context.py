@@ -80,6 +80,7 @@ class Importer:
     read: frozenset[str] = frozenset()
     has_scalars: bool = False
     contents: dict[ir.Value, Numbers] = field(default_factory=dict)
+    written: set[ir.Value] = field(default_factory=set)
     _values: dict[str, ir.Value] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _counts: dict[str, int] = field(default_factory=dict)
@@ -328,6 +329,7 @@ class Importer:
             written = op.get(f"{out}0_scale")
             if written:
                 self.activation(output, float(written[0]))
+                self.written.add(output)
         else:
             self.plan.nodes[str(node.name)] = NodePlan(node.op_type, NodeMode.WEIGHT)
 
@@ -342,7 +344,7 @@ class Importer:
         results = []
         for name in outputs:
             value = self.value(name, "graph output")
-            if value.producer() is None or value in results:
+            if value.producer() is None or value in results or self._is_only_read_as_integers(value):
                 value = self.node("Identity", [value], names=[f"{name}.output"])[0]
             self._rename(value, name)
             results.append(value)
@@ -352,15 +354,22 @@ class Importer:
         graph = ir.Graph(
             self.inputs, results, nodes=self.nodes, initializers=kept, opset_imports={"": OPSET}, name="paddle"
         )
-        in_float: dict[str, NodePlan] = {}
+        in_float: dict[tuple[str, tuple[int, ...]], NodePlan] = {}
         for node in self.nodes:
             if str(node.name) not in self.plan.nodes:
-                decision = NodePlan(node.op_type, NodeMode.FLOAT, "it is float in the file")
-                self.plan.nodes[str(node.name)] = in_float.setdefault(node.op_type, decision)
+                grids = tuple(place for place, value in enumerate(node.inputs) if value in self.written)
+                decision = NodePlan(node.op_type, NodeMode.FLOAT, "it is float in the file", grid_inputs=grids)
+                self.plan.nodes[str(node.name)] = in_float.setdefault((node.op_type, grids), decision)
         names = {str(value.name) for value in kept}
         self.plan.weights = {name: params for name, params in self.plan.weights.items() if name in names}
         self.q_weights = {name: array for name, array in self.q_weights.items() if name in names}
         return QuantizedModel(ir.Model(graph, ir_version=9), self.plan, self.q_weights)
+
+    def _is_only_read_as_integers(self, value: ir.Value) -> bool:
+        """Whether an integer kernel gives floats, of which integers are made somewhere."""
+        maker = value.producer()
+        made = maker is not None and self.plan.mode(maker) is NodeMode.INTEGER
+        return made and str(value.name) in self.plan.activations and value not in self.written
 
     def _remove_counting(self, results: Sequence[ir.Value]) -> None:
         """Remove the nodes of which only numbers were needed."""
