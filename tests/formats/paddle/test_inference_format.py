@@ -15,6 +15,7 @@ from converter_lite.calibration.context import CalibrationContext
 from converter_lite.config import config_from_mapping
 from converter_lite.errors import ConfigError, ConverterError, ModelError, TargetError
 from converter_lite.formats.base import FileOptions
+from converter_lite.formats.paddle.format import NbFormat
 from converter_lite.formats.paddle.inference_model.files import read_program
 from converter_lite.formats.paddle.inference_model.format import InferenceFormat
 from converter_lite.formats.paddle.inference_model.lowering import SKIP, largest
@@ -391,3 +392,40 @@ def test_attributes_without_which_paddle_3_makes_no_program_of_pir_are_written(t
     operators = read_program((tmp_path / "net.pdmodel").read_bytes()).main.operators
     found = {op.type: op.get("data_format") for op in operators if op.type in ("pool2d", "prelu", "pixel_shuffle")}
     assert found == dict.fromkeys(("pool2d", "prelu", "pixel_shuffle"), "NCHW")
+
+
+DEFORMED = "g (float[1,4,9,9] x, float[1,36,{0}] o{1}) => (float[1,6,{0}] y) {{ y = DeformConv<{2}>(x, w, o{3}) }}"
+"""A sixth of the offsets moves two channels each."""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "inputs", "attributes", "operands"),
+    [
+        ("9,9", ", float[1,18,9,9] m", "pads=[1,1,1,1], offset_group=2", ", b, m"),
+        ("4,4", "", "strides=[2,2], group=2, offset_group=2", ""),
+    ],
+)
+def test_deformable_convolutions_are_those_of_paddle_and_read_back_as_they_were(
+    sizes: str, inputs: str, attributes: str, operands: str, tmp_path: Path
+) -> None:
+    groups = 2 if " group=2" in attributes else 1
+    text = DEFORMED.format(sizes, inputs, attributes, operands)
+    model = build(text, opset=19, w=random(6, 4 // groups, 3, 3), b=random(6))
+    format_of_both = InferenceFormat(beside=(".pdiparams", ".json"))
+    format_of_both.write(QuantizedModel(model, QuantPlan("paddle")), tmp_path / "made.pdmodel")
+    for end in ("pdmodel", "json"):
+        (node,) = (node for node in read_paddle(tmp_path / f"made.{end}").model.graph if node.op_type == "DeformConv")
+        found = {name: node.attributes[name].as_int() for name in ("group", "offset_group")}
+        assert found == {"group": groups, "offset_group": 2}
+        assert list(node.attributes["strides"].as_ints()) == ([2, 2] if "strides" in attributes else [1, 1])
+        assert list(node.attributes["pads"].as_ints()) == ([1] * 4 if "pads" in attributes else [0] * 4)
+        assert len(node.inputs) == 5
+
+
+@pytest.mark.parametrize(("pads", "save_type"), [("1,1,1,1", "a .nb file"), ("0,0,1,1", "a Paddle model")])
+def test_deformable_convolutions_are_refused_elsewhere(pads: str, save_type: str) -> None:
+    text = DEFORMED.format("9,9" if pads == "1,1,1,1" else "8,8", "", f"pads=[{pads}], offset_group=2", "")
+    model = build(text, opset=19, w=random(6, 4, 3, 3))
+    target = NbFormat() if save_type == "a .nb file" else FORMAT
+    with pytest.raises(TargetError, match="eformable convolution"):
+        target.check(model)

@@ -125,8 +125,10 @@ def _needs_bias(lowering: Lowering, node: ir.Node, groups: int) -> bool:
     return not lowering.is_arm and groups > 1 and lowering.mode(node) is NodeMode.INTEGER
 
 
-def _bias(lowering: Lowering, node: ir.Node, channels: int, *, needed: bool) -> dict[str, list[str]]:
-    bias = g.input_at(node, 2)
+def _bias(
+    lowering: Lowering, node: ir.Node, channels: int, *, needed: bool = False, position: int = 2
+) -> dict[str, list[str]]:
+    bias = g.input_at(node, position)
     if bias is not None:
         if g.constant(bias) is None:
             raise Unsupported("its bias is computed at run time")
@@ -271,4 +273,41 @@ def _conv_transpose(lowering: Lowering, node: ir.Node) -> None:
     lowering.emit("conv2d_transpose", inputs, {"Output": [lowering.result(result)]}, attributes)
 
 
-HANDLERS: dict[str, Handler] = {"Conv": _conv, "ConvTranspose": _conv_transpose}
+def _deformable(lowering: Lowering, node: ir.Node) -> None:
+    """In Paddle's words only: Paddle-Lite's kernel, which ARM has, ends the process or gives other numbers with groups."""
+    if lowering.absorbs:
+        raise Unsupported("deformable convolutions are not known to be right in Paddle-Lite", "use --saveType=PADDLE")
+    filters = shape(node.inputs[1])
+    geometry = _geometry(node, filters[2:])
+    top, bottom, left, right = geometry["paddings"].value
+    if (top, left) != (bottom, right):
+        raise Unsupported("a deformable convolution with other pads at the end than in front", "pad the picture before")
+    data, offset, mask = node.inputs[0], node.inputs[2], g.input_at(node, 4)
+    weight = lowering.weight(node, node.inputs[1], keep(0))
+    groups = g.int_attribute(node, "offset_group", 1)
+    if mask is None:
+        batch, places, *sizes = shape(offset)
+        name = lowering.filled(f"{node.outputs[0].name}.mask", (batch, places // 2, *sizes), 1.0)
+    else:
+        name = lowering.tensor(mask)
+    inputs = {
+        "Input": [lowering.tensor(data)],
+        "Offset": [lowering.tensor(offset)],
+        "Filter": [weight.name],
+        "Mask": [name],
+    }
+    attributes = {
+        **{kind: geometry[kind] for kind in ("strides", "dilations")},
+        "paddings": ints((top, left)),
+        "groups": attr(g.int_attribute(node, "group", 1)),
+        "deformable_groups": attr(groups),
+        "im2col_step": attr(1),
+    }
+    result, bias = lowering.result(node.outputs[0]), _bias(lowering, node, filters[0], position=3)
+    product = lowering.temporary(f"{result}.product", dims(node.outputs[0])) if bias else result
+    lowering.emit("deformable_conv", inputs, {"Output": [product]}, attributes)
+    if bias:
+        lowering.emit("elementwise_add", {"X": [product], "Y": bias["Bias"]}, {"Out": [result]}, {"axis": attr(1)})
+
+
+HANDLERS: dict[str, Handler] = {"Conv": _conv, "ConvTranspose": _conv_transpose, "DeformConv": _deformable}

@@ -30,6 +30,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "conv2d": "strides:i32s paddings:i32s padding_algorithm:str dilations:i32s groups:i32 data_format:str",
     "conv2d_transpose": "strides:i32s paddings:i32s output_padding:i32s padding_algorithm:str groups:i32 dilations:i32s "
     "data_format:str",
+    "deformable_conv": "strides:i32s paddings:i32s dilations:i32s deformable_groups:i32 groups:i32 im2col_step:i32",
     "cumsum": "flatten:bool exclusive:bool reverse:bool",
     "depthwise_conv2d": "strides:i32s paddings:i32s padding_algorithm:str groups:i32 dilations:i32s data_format:str",
     "elu": "alpha:f32",
