@@ -68,7 +68,7 @@ def decide_nodes(model: ir.Model, target: Policy, skip: frozenset[str]) -> Quant
         target.costs is not None and Regions(model, plan, target, target.costs, reads_integer).leave_slow_ones()
     ):  # rule 7
         _follow_clamps(model, plan)
-        _drop_islands(model, plan)
+        _drop_islands(model, plan, target)
     if not plan.quantized_nodes and (not skip or not _computes_with_integers(decide_nodes(model, target, frozenset()))):
         _store_small_weights(model, plan, kept)
     if target.float_addend:
@@ -80,7 +80,7 @@ def settle(model: ir.Model, plan: QuantPlan, target: Policy) -> None:
     """Leave in float what rules 3 and 4 forbid beside nodes that are float; ``plan`` is changed."""
     _follow_clamps(model, plan)  # rule 3
     if target.only_between_weighted:
-        _drop_islands(model, plan)  # rule 4
+        _drop_islands(model, plan, target)  # rule 4
 
 
 def _computes_with_integers(plan: QuantPlan) -> bool:
@@ -156,7 +156,7 @@ def _clamp_behind(node: ir.Node) -> ir.Node | None:
     return reader if entry is not None and entry.role is Role.CLAMP else None
 
 
-def _drop_islands(model: ir.Model, plan: QuantPlan) -> None:
+def _drop_islands(model: ir.Model, plan: QuantPlan, target: Policy) -> None:
     def integer(node: ir.Node | None) -> bool:
         return node is not None and plan.mode(node) is NodeMode.INTEGER
 
@@ -166,21 +166,23 @@ def _drop_islands(model: ir.Model, plan: QuantPlan) -> None:
         for node in model.graph:
             if not integer(node) or is_weighted(node):
                 continue
-            reason = _island_reason(node, plan, integer)
+            reason = _island_reason(node, plan, integer, target.integer_ends)
             if reason:
                 plan.keep_float(node, reason)
                 changed = True
 
 
-def _island_reason(node: ir.Node, plan: QuantPlan, integer: Callable[[ir.Node | None], bool]) -> str:
+def _island_reason(
+    node: ir.Node, plan: QuantPlan, integer: Callable[[ir.Node | None], bool], ends: frozenset[str]
+) -> str:
     if is_fused_clamp(node, plan):
         return ""
     for value in data_inputs(node):
-        if g.is_constant(value) or integer(value.producer()):
+        if g.is_constant(value) or integer(value.producer()) or value.name in ends:
             continue
         if not any(is_weighted(user) and integer(user) for user, _ in value.uses()):
             return "stands behind a float node"
-    if not any(integer(user) for output in node.outputs for user, _ in output.uses()):
+    if not any(output.name in ends or any(integer(user) for user, _ in output.uses()) for output in node.outputs):
         return "no integer node follows"
     return ""
 
@@ -233,7 +235,7 @@ def _needs_qdq(node: ir.Node, output: ir.Value, plan: QuantPlan, target: Policy)
         before = node.inputs[0].producer() if node.inputs[0] is not None else None
         computing = before or node
     if computing.op_type in target.float_output:
-        return _read_as_integer(output, plan)
+        return output.name in target.integer_ends or _read_as_integer(output, plan)
     return True
 
 

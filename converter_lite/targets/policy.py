@@ -162,6 +162,10 @@ class Policy(Protocol):
         """Operators without weights are quantized only between quantized neighbours."""
 
     @property
+    def integer_ends(self) -> frozenset[str]:
+        """Inputs and outputs of the network that are asked for as integers: beside them nothing is left in float for that."""
+
+    @property
     def float_small_numbers(self) -> bool:
         """Divisions and what computes divisors and arguments of logarithms stay float.
 

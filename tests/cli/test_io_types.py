@@ -85,6 +85,31 @@ def test_an_integer_output_gives_the_integers_of_the_plan(
     assert float(np.abs(real - expected).max()) <= proof["max_error"] + 1e-4
 
 
+ENDS = {
+    "channels last": "(float[1,8,8,3] x) => (float[1,8,8,20] y) { t = Transpose<perm=[0,3,1,2]>(x) "
+    "c = Conv<pads=[1,1,1,1]>(t, w_conv, b_conv) r = Relu(c) y = Transpose<perm=[0,2,3,1]>(r) }",
+    "a product": "(float[1,8,8,3] x) => (float[1,10] y) { t = Transpose<perm=[0,3,1,2]>(x) "
+    "c = Conv<pads=[1,1,1,1]>(t, w_conv, b_conv) r = Relu(c) f = Flatten(r) y = MatMul(f, v) }",
+}
+
+
+@pytest.mark.parametrize("graph", ENDS.values(), ids=ENDS)
+@pytest.mark.parametrize(("target", "kind", "dtype"), [("CPU", "UINT8", np.uint8), ("NVGPU", "INT8", np.int8)])
+def test_what_moves_elements_and_products_have_integers_at_the_interface(
+    workshop: Workshop, graph: str, target: str, kind: str, dtype: Any
+) -> None:
+    onnx.save(model_proto(f"g {graph}", v=normal(1280, 10)), workshop.model)
+    flags = (f"--inputDataType={kind}", f"--outputDataType={kind}", "--savePlan=plan.json", "--inputDataFormat=NHWC")
+    workshop.succeed(*flags, config=device(target))
+    grids = json.loads(Path("plan.json").read_text(encoding="utf-8"))["ONNX"]["activations"]
+    limits, feed = np.iinfo(dtype), np.fromfile("bins/000.bin", np.float32).reshape(1, 8, 8, 3)
+    integers = np.clip(np.rint(feed / grids["x"]["scale"]) + grids["x"]["zero_point"], limits.min, limits.max)
+    given = run("out.onnx", {"x": integers.astype(dtype)})["y"]
+    assert given.dtype == dtype
+    real = (given.astype(np.float32) - grids["y"]["zero_point"]) * np.float32(grids["y"]["scale"])
+    assert cosine(real, run("model.onnx", {"x": feed})["y"]) > 0.99
+
+
 STEM = "a = Conv<strides=[2,2]>(x, w) r = Relu(a) b = Conv(r, v) s = Relu(b) "
 """A network that reads a picture, with a layer behind it that is worth computing with integers."""
 

@@ -1,8 +1,9 @@
 """Device tables for a network whose inputs or outputs are to be integers.
 
-The table for the CPU leaves layers that read a picture in float, and whatever takes longer in integers. Where the user asks for
-integers at the interface, as cameras and accelerators have them, these rules give way, one after the other and only as far as
-it takes.
+The table for the CPU leaves in float what only moves or adds up elements beside a float input or output (the Transpose of a
+picture whose channels come last, the Reshape of an output), the results of matrix products, layers that read a picture, and
+whatever takes longer in integers. Where the user asks for integers at the interface, as cameras and accelerators have them, these
+rules give way, one after the other and only as far as it takes.
 """
 
 from __future__ import annotations
@@ -43,13 +44,16 @@ def with_integer_interface(choice: Choice, model: ir.Model, asked: IoTypes) -> C
     if not wanted or not isinstance(settings, FullSettings) or not isinstance(target, TargetSpec):
         return choice
     is_right = all(INTEGERS.get(kind, target.activation.signed) is target.activation.signed for kind in flags.values())
-    without_stem = replace(target, float_stem=None)
+    names = _names(model, asked)
+    with_ends = replace(target, integer_ends=frozenset(names))
+    without_stem = replace(with_ends, float_stem=None)
     candidates = {
         "": target,
+        "as fast or more accurate": with_ends,
         "as fast and more accurate": without_stem,
         "faster or more accurate": replace(without_stem, costs=None),
     }
-    names, best, most = _names(model, asked), target, -1
+    best, most = target, -1
     for why, candidate in candidates.items():
         plan = decide_nodes(model, candidate, settings.skip)
         quantized = quantized_tensors(model, plan, candidate)
