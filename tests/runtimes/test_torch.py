@@ -9,6 +9,7 @@ import pytest
 
 from converter_lite.errors import ConverterError, ModelError, UsageError
 from converter_lite.formats.pytorch.source import PYTORCH
+from converter_lite.graph import find_nodes
 from tests.cli.workshop import command
 from tests.runtimes.conftest import Tally
 from tests.runtimes.framework_runtime import Framework, assert_same_numbers, read
@@ -68,6 +69,17 @@ def test_a_program_goes_into_every_format_with_the_same_bytes(made: Path, tmp_pa
     assert b"torch_child" not in first  # paths of the machine that exported it
 
 
+@pytest.mark.parametrize("name", ["first.0", "first.1", "conv2d", "first", "first.0.weight"])
+def test_a_layer_with_a_folded_normalization_has_the_names_of_both_modules_and_of_its_node(
+    name: str, made: Path
+) -> None:
+    model = read("PYTORCH", made / "mobilenet.pt2", {"picture": (2, 3, 64, 64)}).model
+    found = {node.op_type: node for node in find_nodes(model.graph, name)}
+    assert found["Conv"].inputs[1] is not None
+    assert found["Conv"].inputs[1].name == "first.0.weight"
+    assert len(found) == (2 if name == "first" else 1)
+
+
 def test_a_quantized_program_keeps_its_scales(made: Path) -> None:
     quantized = read("PYTORCH", made / "quantized.pt2").graph(keep_qdq=False)
     assert [float(params.scale) for params in quantized.plan.activations.values()] == [0.03125]
@@ -77,6 +89,7 @@ def test_a_quantized_program_keeps_its_scales(made: Path) -> None:
 
 REFUSED = {
     "branch.pt": "depends on the values of a tensor",
+    "number.pt2": "its output 1 is not a tensor, but always 3",
     "at_run_time.pt2": "its activations are quantized at run time",
     "counter.pt2": "it changes its buffers when it is called (seen)",
     "writes.pt": "its code calls torch.save",

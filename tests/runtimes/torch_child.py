@@ -175,6 +175,11 @@ class Branch(nn.Module):
         return x
 
 
+class Number(nn.Module):
+    def forward(self, x):
+        return None, 3, x * 2
+
+
 class Counter(nn.Module):
     def __init__(self):
         super().__init__()
@@ -217,6 +222,7 @@ def refused(folder):
     mark = folder / "executed"
     torch.jit.script(Branch()).save(str(folder / "branch.pt"))
     torch.export.save(torch.export.export(Counter(), (torch.ones(2),)), folder / "counter.pt2")
+    torch.export.save(torch.export.export(Number(), (torch.ones(2),)), folder / "number.pt2")
     torch.jit.script(Counter()).save(str(folder / "counter.pt"))
     torch.jit.script(Writes(str(mark))).save(str(folder / "writes.pt"))
     torch.save(nn.Linear(2, 3).state_dict(), folder / "state.pth")

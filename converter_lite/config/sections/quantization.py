@@ -75,8 +75,8 @@ class CommonQuantParam:
     skip_quant_node: tuple[str, ...] = key(
         Kind.NAMES,
         (),
-        "Nodes that stay in float, separated by commas: names, patterns of names (`conv_*`) or ONNX operators (Softmax); "
-        "a name in single quotes may hold commas.",
+        "Nodes that stay in float, separated by commas: names, patterns of names (`conv_*`), modules of PyTorch (`encoder.0`) or "
+        "ONNX operators (Softmax); a name in single quotes may hold commas.",
         example="conv_1,add_8",
     )
     target_cosine: float | None = key(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from converter_lite.formats.onnx.checks import (
     refuse_unreadable_values,
 )
 from converter_lite.formats.onnx.integer_operators import INTEGER_OPERATORS
-from converter_lite.graph import all_nodes, assign_names, load_constants, opset
+from converter_lite.graph import ALIASES, all_nodes, assign_names, load_constants, opset
 from converter_lite.passes import skeleton
 from converter_lite.passes.common import lift_constants
 from converter_lite.passes.first_sets import raise_first_sets
@@ -37,6 +38,9 @@ TOLERABLE_OPSET = 11
 """From this operator set on, a model that cannot be raised is read as it is; writers that need more then refuse it."""
 
 QUANTIZED_OPERATORS = frozenset({"QuantizeLinear", "DequantizeLinear"}) | INTEGER_OPERATORS
+
+SCOPES = "pkg.torch.onnx.name_scopes"
+"""Where PyTorch's exporter writes which modules a node comes from: ``['', 'block', 'block.0', 'conv2d']``."""
 
 LIBRARY_REFUSALS = (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError, ir.passes.InvariantError)
 """What the passes of onnx_ir raise on constants and functions that break the standard."""
@@ -164,10 +168,26 @@ def _normalize(model: ir.Model) -> None:
         if node.op_type == "STFT":  # inference counts both sides where the attribute is left out, against the standard
             node.attributes.setdefault("onesided", ir.AttrInt64("onesided", 1))
     assign_names(model)
+    _name_modules(model)
     lift_constants(model)
     load_constants(model, largest=skeleton.DETACH_ABOVE)
     library.RemoveUnusedOpsetsPass()(model)
     model.ir_version = max(model.ir_version, minimal_ir_version(opset(model)))
+
+
+def _name_modules(model: ir.Model) -> None:
+    """Let nodes that come from PyTorch be found by the names of their modules: the exporter's own names say little of them.
+
+    The exporter's scopes name them. A convolution into which it folded a BatchNormalization has the scopes of that; its weight
+    is called after the module still.
+    """
+    for node in all_nodes(model.graph):
+        names = {name for name in re.findall(r"'([^']*)'", node.metadata_props.get(SCOPES, "")) if name}
+        for value in node.inputs:
+            if value is not None and value.is_initializer():
+                module, dot, _ = str(value.name).rpartition(".")
+                names.update((module, str(value.name)) if module and dot else ())
+        node.meta[ALIASES].update(names)
 
 
 def _raise_to_working_opset(model: ir.Model) -> ir.Model:

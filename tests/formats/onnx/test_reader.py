@@ -8,7 +8,7 @@ import pytest
 from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.onnx import reader as frontend
 from converter_lite.formats.onnx.reader import is_quantized, read_onnx
-from converter_lite.graph import constant, opset
+from converter_lite.graph import constant, find_nodes, opset
 from converter_lite.passes import constant_folding, skeleton
 from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.passes.opset import raise_opset
@@ -79,6 +79,23 @@ def test_values_have_shapes_and_nodes_have_names(tmp_path: Path) -> None:
     model = read_onnx(_save(_network(), tmp_path))
     assert [node.name for node in model.graph][:2] == ["Conv_0", "BatchNormalization_1"]
     assert all(value.shape is not None and value.dtype is not None for node in model.graph for value in node.outputs)
+
+
+def test_nodes_are_found_by_the_modules_of_pytorch_that_they_come_from(tmp_path: Path) -> None:
+    proto = build_proto(
+        "g (float[1,2,4,4] x) => (float[1,3,4,4] z) { [node_Conv_26] y = Conv(x, w) [node_relu] z = Relu(y) }",
+        w=normal(3, 2, 1, 1),
+    )
+    proto.graph.node[0].input[1] = proto.graph.initializer[0].name = "block.0.weight"
+    for node, scopes in zip(proto.graph.node, ("['', 'block', 'block.1', 'norm']", "['', 'relu']"), strict=True):
+        node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=scopes)
+    path = tmp_path / "m.onnx"
+    onnx.save(proto, path)
+    graph = read_onnx(path).graph
+    for name in ("block", "block.0", "block.0.weight", "block.1", "norm"):
+        assert [node.op_type for node in find_nodes(graph, name)] == ["Conv"], name
+    assert [node.op_type for node in find_nodes(graph, "relu")] == ["Relu"]
+    assert find_nodes(graph, ", ") == []
 
 
 def test_external_data_stay_on_disk_until_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

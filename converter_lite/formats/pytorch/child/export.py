@@ -15,6 +15,10 @@ OPSET = 18
 """What PyTorch's exporter has its operators in; others are made of them."""
 
 
+SCOPES = "pkg.torch.onnx.name_scopes"
+"""Where the exporter writes which modules and nodes a node of ONNX comes from."""
+
+
 def export(
     program: Any,
     folder: Path,
@@ -49,6 +53,7 @@ def export(
     except torch.onnx.errors.OnnxExporterError as error:
         raise Refusal(_reason(error), "export the part of the network without it, or replace it") from error
     _name_inputs(made.model.graph)
+    _name_nodes(made.model.graph, program)
     made.save(str(folder / MODEL), external_data=_bytes(made.model) > 1 << 30)
     return Answer(notes=list(notes))
 
@@ -78,6 +83,21 @@ def _name_inputs(graph: Any) -> None:
         if name != value.name and name in results:
             results[name].name = f"{name}_output"
             value.name = name
+
+
+def _name_nodes(graph: Any, program: Any) -> None:
+    """Add the nodes of the program to the scopes of what reads their weights: the exporter forgets that of a folded layer."""
+    signature = program.graph_signature
+    weights = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    readers = {
+        weights[node.name]: next(iter(node.users)).name
+        for node in program.graph.nodes
+        if node.name in weights and len(node.users) == 1
+    }
+    for node in graph:
+        names = {readers[value.name] for value in node.inputs if value is not None and value.name in readers}
+        if names:
+            node.metadata_props[SCOPES] = f"{node.metadata_props.get(SCOPES, '')} {sorted(names)}"
 
 
 def _bytes(model: Any) -> int:

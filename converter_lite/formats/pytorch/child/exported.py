@@ -34,9 +34,20 @@ def answer(path: Path, request: Request, folder: Path) -> Answer:
             "its activations are quantized at run time (choose_qparams)",
             "start from the float program; quant_type=DYNAMIC_QUANT quantizes at run time here",
         )
+    _refuse_numbers(program)
     check_shapes(_shapes(program), request.shapes)
     refuse_changes(program)
     return export(_with_steps(program), folder)
+
+
+def _refuse_numbers(program: Any) -> None:
+    """Refuse a program with a result that is a plain number, which ONNX has no output for; a ``None`` is no output."""
+    for position, spec in enumerate(program.graph_signature.output_specs):
+        value = getattr(spec.arg, "value", None)
+        if value is not None:
+            raise Refusal(
+                f"its output {position} is not a tensor, but always {value!r}", "export a network that gives tensors"
+            )
 
 
 def _with_steps(program: Any) -> Any:
