@@ -154,6 +154,9 @@ def apart(folder):
             tf.raw_ops.ResizeNearestNeighbor(images=x, size=[3, width], half_pixel_centers=is_new, name=name)
         tf.raw_ops.Bucketize(input=n, boundaries=[-7.5, -1.0, 5.0, 7.25], name="steps_of_integers")
         tf.raw_ops.Bucketize(input=x, boundaries=[-1.0, -0.3, 0.2, 1.1], name="steps")
+        tf.one_hot(n, 8, 2.0, -1.0, name="places")
+        for name, function in (("highest", tf.math.unsorted_segment_max), ("lowest", tf.math.unsorted_segment_min)):
+            function(tf.reshape(x, [3, 40]), [2, 0, 2], 4, name=name)
         names = (
             "quotients",
             "remainders",
@@ -164,6 +167,9 @@ def apart(folder):
             "nearest_old",
             "steps_of_integers",
             "steps",
+            "places",
+            "highest",
+            "lowest",
         )
         values = session.run([f"{name}:0" for name in names], {x: picture, n: whole})
         (folder / "apart.pb").write_bytes(graph.as_graph_def().SerializeToString())

@@ -55,6 +55,7 @@ def cutting() -> Iterator[Case]:
         "plain": ({}, i32(0, 1, 0), i32(2, 3, 4), i32(1, 1, 2), X[0:2, 1:3, ::2]),
         "backwards": ({"end_mask": 4}, i32(0, 2, 3), i32(2, 0, 0), i32(1, -1, -2), X[0:2, 2:0:-1, 3::-2]),
         "all backwards": ({"begin_mask": 7, "end_mask": 7}, i32(0, 0, 0), i32(0, 0, 0), i32(1, -1, 1), X[:, ::-1]),
+        "backwards from before the first": ({}, i32(0, -4, 0), i32(2, -9, 4), i32(1, -1, 1), X[:, -4:-9:-1]),
         "from behind": ({}, i32(-1, -2, 0), i32(2, 3, -1), i32(1, 1, 1), X[-1:2, -2:3, 0:-1]),
         "shrunk": ({"shrink_axis_mask": 5, "end_mask": 2}, i32(1, 1, -1), i32(2, 0, 0), i32(1, 1, 1), X[1, 1:, -1]),
         "new axis": ({"new_axis_mask": 2, "end_mask": 5}, i32(0, 0, 1), i32(0, 0, 0), i32(1, 1, 1), X[:, None, 1:]),

@@ -17,7 +17,9 @@ from converter_lite.formats.tensorflow.child.dropout import fix_keep_probabiliti
 from converter_lite.formats.tensorflow.child.fake_quantize import handlers, hold_constants
 from converter_lite.formats.tensorflow.child.functions import (
     add_up_scattered,
+    bound_segments,
     count_boundaries,
+    leave_out_negatives,
     round_quotients_down,
     spell_out_functions,
 )
@@ -81,6 +83,8 @@ def convert(
     round_quotients_down(graph)
     add_up_scattered(graph)
     count_boundaries(graph)
+    leave_out_negatives(graph)
+    bound_segments(graph)
     held = hold_constants(graph)
     fed = [*names, *(f"{name}:0" for name in held)]
     allow_inlining(graph)

@@ -1,4 +1,4 @@
-"""What ONNX does not have: Erfc, with which Keras writes Gelu, Expm1, Log1p, Bucketize; quotients of integers rounded down."""
+"""What ONNX does not have, or otherwise: Erfc (Keras' Gelu), Expm1, Log1p, Bucketize, quotients rounded down, numbers nowhere."""
 
 from __future__ import annotations
 
@@ -99,6 +99,36 @@ def add_up_scattered(graph: Any) -> None:
         zeros = graph.node.add(name=f"{node.name}/zeros", op="Fill", input=[shape, _number(graph, node, "zero", 0)])
         zeros.attr["T"].type, zeros.attr["index_type"].type = node.attr["T"].type, node.attr["Tindices"].type
         _become(node, "TensorScatterAdd", [zeros.name, indices, updates])
+
+
+def leave_out_negatives(graph: Any) -> None:
+    """Let numbers below zero be nowhere in each OneHot of a GraphDef; ONNX counts them from behind."""
+    by_name = {node.name: node for node in graph.node}
+    for node in [node for node in graph.node if node.op == "OneHot"]:
+        indices, depth = node.input[:2]
+        kind, source = tf.dtypes.as_dtype(node.attr["TI"].type), by_name.get(node_of(indices))
+        if kind.is_unsigned or (source is not None and source.op == "ArgMax"):
+            continue
+        node.attr["T"].type, kept = kind.as_datatype_enum, node.attr["T"].type
+        is_below = _add(graph, node, "is_below", "Less", [indices, _number(graph, node, "zero", 0)])
+        beyond = _cast(graph, node, depth, (tf.int32, kind))
+        node.input[0] = _add(graph, node, "indices", "SelectV2", [is_below, beyond, indices])
+        node.attr["T"].type = kept
+
+
+def bound_segments(graph: Any) -> None:
+    """Let segments without elements have the largest finite number, and its negative, which tf2onnx makes infinite."""
+    for node in [node for node in graph.node if node.op in ("UnsortedSegmentMax", "UnsortedSegmentMin")]:
+        kind = tf.dtypes.as_dtype(node.attr["T"].type)
+        if not kind.is_floating:
+            continue
+        found = graph.node.add()
+        found.CopyFrom(node)
+        found.name, is_largest = f"{node.name}/segments", node.op == "UnsortedSegmentMax"
+        bound = _constant(graph, node, "bound", np.array(kind.min if is_largest else kind.max, kind.as_numpy_dtype))
+        node.ClearField("attr")
+        node.attr["T"].type = kind.as_datatype_enum
+        _become(node, "Maximum" if is_largest else "Minimum", [found.name, bound])
 
 
 def _is_fed(node: Any, by_name: Mapping[str, Any]) -> bool:

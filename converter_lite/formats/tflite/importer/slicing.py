@@ -173,7 +173,7 @@ def _cut(ctx: Importer, op: Operator, part: _Part, strides: Sequence[int]) -> ir
     begin, end = ctx.ints(op.inputs[1]), ctx.ints(op.inputs[2])
     if op.get("offset"):
         end = [first + length for first, length in zip(begin, end, strict=True)]
-    starts, ends, steps = [], [], []
+    starts, ends, steps, sizes = [], [], [], ctx.shape(op.inputs[0])
     for axis, position in zip(part.axes, part.positions, strict=True):
         start, stop, stride = begin[position], end[position], strides[position]
         if _is_marked(op, "begin", position):
@@ -182,6 +182,8 @@ def _cut(ctx: Importer, op: Operator, part: _Part, strides: Sequence[int]) -> ir
             stop, stride = LAST if start == -1 else start + 1, 1
         elif _is_marked(op, "end", position):
             stop = LAST if stride > 0 else FIRST
+        if stride < 0 and start < -sizes[axis] <= 0:  # ONNX would begin with the first element
+            start, stop, stride = 0, 0, 1
         starts.append(start)
         ends.append(stop)
         steps.append(stride)
