@@ -33,8 +33,8 @@ def refuse_repeated(arguments: Sequence[str]) -> None:
     for argument in arguments:
         if argument == "--":
             return
-        flag = argument.split("=", 1)[0]
-        if not flag.startswith("--"):
+        flag = argument[:2] if argument[:2] == "-j" else argument.split("=", 1)[0]
+        if not flag.startswith(("--", "-j")):
             continue
         if flag in seen and flag not in REPEATABLE:
             raise UsageError("the flag is given twice", where=flag)

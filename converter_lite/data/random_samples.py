@@ -18,7 +18,7 @@ from converter_lite.data.input_roles import Role, index_bound, role_of
 from converter_lite.data.inputs import InputSpec, feed_values, input_specs
 from converter_lite.data.open_sizes import USUAL_SIZES, OpenSizes
 from converter_lite.errors import DataError
-from converter_lite.graph import LENGTH, int_attribute
+from converter_lite.graph import LENGTH, constant, int_attribute
 
 MAX_BYTES = 1 << 30
 """Bytes of one input of a random sample; the largest inputs of known networks (3-D scans) have a quarter of it."""
@@ -294,24 +294,34 @@ def _uses(value: ir.Value) -> tuple[list[int], set[str]]:
     """Rows of every constant table that the value indexes, and the operators that use it otherwise."""
     rows: list[int] = []
     operators: set[str] = set()
-    pending, seen = [value], {value}
+    pending, seen = [(value, 0)], {value}
     while pending:
-        current = pending.pop()
-        rows += [current.meta[LENGTH]] if LENGTH in current.meta else []
+        current, added = pending.pop()
+        rows += [current.meta[LENGTH] - added] if LENGTH in current.meta else []
         for use in current.uses():
             node = use.node
             table = _EMBEDDING_TABLES.get(node.op_type, {}).get(use.idx)
             size = None if table is None else _table_rows(node.inputs[table], int_attribute(node, "axis", 0))
             size = size or index_bound(node, use.idx) or (1 if (node.op_type, use.idx) in _INDICES else None)
+            is_moved, offset = node.op_type in _PASS_THROUGH and use.idx == 0, _offset(node, use.idx)
             if size is not None:
-                rows.append(size)
-            elif node.op_type in _PASS_THROUGH and use.idx == 0:
+                rows.append(size - added)
+            elif is_moved or offset:
                 fresh = [output for output in node.outputs if output not in seen]
                 seen.update(fresh)
-                pending += fresh
-            elif node.op_type != "Shape":
+                pending += [(output, added + offset) for output in fresh]
+            if size is None and not is_moved and node.op_type != "Shape":
                 operators.add(node.op_type)
-    return rows, operators
+    return [size for size in rows if size > 0], operators
+
+
+def _offset(node: ir.Node, position: int) -> int:
+    """The largest number of the constant that a node adds to row numbers (a table for several features); 0 for other nodes."""
+    other = node.inputs[1 - position] if node.op_type == "Add" else None
+    numbers = constant(other) if other is not None else None
+    if numbers is None or not numbers.size or not np.issubdtype(numbers.dtype, np.integer):
+        return 0
+    return max(int(numbers.max()), 0)
 
 
 def _table_rows(table: ir.Value | None, axis: int) -> int | None:

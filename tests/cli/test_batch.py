@@ -95,6 +95,7 @@ def test_models_named_on_the_command_line_share_settings(shop: Workshop) -> None
         (("jobs.toml", "--outputDir=x"), "the job file says"),
         (("",), "a name is empty"),
         (("jobs.toml", "-jx"), "is not a number of jobs"),
+        (("jobs.toml", "-j", "1", "-j2"), "-j: the flag is given twice"),
         (("jobs.toml", "-j", "9" * 5000), "is not a number of jobs from 0 to 256"),
         (("model.onnx", "--set", "saveType=ONNX", "--set", "saveType=PADDLE"), "the flag is given twice"),
         (("model.onnx", "--set", "savType=ONNX"), "did you mean saveType?"),

@@ -5,7 +5,7 @@ import pytest
 from converter_lite.data.random_samples import random_samples
 from converter_lite.errors import DataError
 from converter_lite.passes.spelled_out.indexing import spell_out_negative_classes, spell_out_negative_indices
-from tests.support import build
+from tests.support import build, normal
 
 
 def value(name: str, dtype: ir.DataType, shape: list[int | str | None]) -> ir.Value:
@@ -50,6 +50,13 @@ def test_a_gather_from_computed_data_of_known_size_bounds_its_indices() -> None:
     feed = next(iter(random_samples(model([x, index], [ir.node("Gather", [x, index], attributes={"axis": 1})]), 1)))
     assert feed["index"].min() >= 0
     assert 3 < feed["index"].max() < 100
+
+
+def test_row_numbers_leave_room_for_what_is_added_to_them() -> None:
+    body = "j = Add(i, begins) y = Gather(table, j)"
+    constants = {"begins": np.array([0, 5, 7]), "table": normal(12, 2)}
+    data = random_samples(build(f"g (int64[4,3] i) => (float[4,3,2] y) {{ {body} }}", **constants), 8)
+    assert {int(number) for feed in data for number in feed["i"].ravel()} == {0, 1, 2, 3, 4}
 
 
 INDEXED = {
