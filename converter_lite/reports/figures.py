@@ -113,8 +113,8 @@ class LayerFigures:
         name, op_type: As in the ONNX file.
         mode: ``integer``, ``weight``, ``dynamic`` or ``float``.
         reason: Why it is float; empty otherwise.
-        bytes_before, bytes_after: Its constants in the float model and as planned (without scales), each counted for the first
-            node that reads it.
+        bytes_before, bytes_after: Its constants, and those of the branches and bodies that it runs, in the float model and as
+            planned (without scales), each counted for the first node that reads it.
         bits: Width of its weight's integers; ``None`` without one.
         local: Error of its output when it alone is quantized.
         accumulated: Error of its output when everything is.

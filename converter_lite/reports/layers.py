@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantParams
+from converter_lite.quantization.bodies import inner_nodes
 from converter_lite.quantization.fallback import candidates
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.build import qdq_model
@@ -140,12 +141,17 @@ def _constants(node: ir.Node) -> list[ir.Value]:
     return [value for value in node.inputs if value is not None and value.is_initializer() and g.is_constant(value)]
 
 
+def _all_constants(node: ir.Node) -> list[ir.Value]:
+    """Constants of a node, and those of the nodes that it runs."""
+    return [value for each in (node, *inner_nodes([node])) for value in _constants(each)]
+
+
 def _bytes_before(original: ir.Model) -> dict[str, int]:
     found: dict[str, int] = {}
     counted: set[str] = set()
     for node in original.graph:
         total = 0
-        for value in _constants(node):
+        for value in _all_constants(node):
             if value.name and value.name not in counted and value.const_value is not None:
                 counted.add(value.name)
                 total += value.const_value.nbytes
@@ -155,7 +161,7 @@ def _bytes_before(original: ir.Model) -> dict[str, int]:
 
 def _bytes_after(node: ir.Node, quantized: QuantizedModel, counted: set[str]) -> int:
     total = 0
-    for value in _constants(node):
+    for value in _all_constants(node):
         if not value.name or value.name in counted or value.const_value is None:
             continue
         counted.add(value.name)

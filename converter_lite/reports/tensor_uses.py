@@ -6,7 +6,8 @@ Rules:
 2. An input activation is shown if the node reads it through Q/DQ.
 3. A Relu or Clip that is the last step of an integer node is part of it: the node is shown with the output of the Relu, the
    Relu itself and the tensor between them are not.
-4. An output without Q/DQ (a float result, weight-only and dynamic nodes) is shown as the quantized graph computes it.
+4. Of a node in a branch or a body the weights are shown: what it reads and gives is there only while that runs.
+5. An output without Q/DQ (a float result, weight-only and dynamic nodes) is shown as the quantized graph computes it.
 """
 
 from __future__ import annotations
@@ -59,11 +60,12 @@ def tensor_uses(quantized: QuantizedModel, written: ir.Model | None) -> list[Ten
     """
     lookup: _Lookup = _Planned(quantized.plan) if written is None else _Written(written)
     uses: list[TensorUse] = []
-    for node in quantized.model.graph:
+    for node in g.all_nodes(quantized.model.graph):
         if quantized.plan.mode(node) is NodeMode.FLOAT or is_fused_clamp(node, quantized.plan):  # rule 3
             continue
         uses += _inputs(node, quantized, lookup)
-        uses += _outputs(node, quantized, lookup)
+        if node.graph is quantized.model.graph:  # rule 4
+            uses += _outputs(node, quantized, lookup)
     return uses
 
 
@@ -148,6 +150,6 @@ def _outputs(node: ir.Node, quantized: QuantizedModel, lookup: _Lookup) -> Itera
             continue
         integers = lookup.integers(value.name)
         params = plan.activations.get(value.name) if integers else None
-        held = integers if params is not None else value.name  # rule 4
+        held = integers if params is not None else value.name  # rule 5
         if lookup.holds(held):
             yield TensorUse(node.name or "", node.op_type, value.name, True, False, held, params)

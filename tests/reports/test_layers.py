@@ -245,3 +245,19 @@ def test_branches_that_read_tensors_of_the_main_graph_do_not_disturb_the_cut() -
     assert conv.local is not None
     assert conv.local.sqnr > 30
     assert layer(figures, "choice").mode == "float"
+
+
+def test_weights_in_branches_count_for_the_node_that_runs_them_and_are_shown() -> None:
+    text = """g (float[1,8] x, bool[1] flag) => (float[1,4] y) {
+        [choice] y = If (flag) <then_branch = t () => (float[1,4] a) { [one] a = MatMul(x, w1) },
+                                else_branch = e () => (float[1,4] b) { [two] b = MatMul(x, w2) }> }"""
+    model = build(text, w1=normal(8, 4), w2=normal(8, 4, seed=1))
+    settings = WeightSettings(min_channel=0, min_size=0, bias_correction=False)
+    quantized = quantize_weights(clone(model), settings, target="CPU", context=RunContext())
+    figures = measured(quantized, model, Samples([{"x": normal(1, 8), "flag": np.array([True])}]))
+    choice = layer(figures, "choice")
+    assert (choice.bytes_before, choice.bytes_after, choice.mode) == (2 * 8 * 4 * 4, 2 * 8 * 4, "float")
+    assert [(name, tensor.errors is not None) for name, tensor in figures.tensors.items()] == [
+        ("w1", True),
+        ("w2", True),
+    ]
