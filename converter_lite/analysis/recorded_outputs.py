@@ -14,7 +14,7 @@ import onnx_ir as ir
 from converter_lite.analysis.comparison import missed_outputs, results
 from converter_lite.analysis.comparison_report import empty_samples, numbers
 from converter_lite.analysis.polygraphy import Sample, read_polygraphy
-from converter_lite.analysis.recorded import read_archive
+from converter_lite.analysis.recorded import SET, read_archive
 from converter_lite.analysis.tensor_errors import TensorError, TensorErrorSums
 from converter_lite.data.inputs import format_shape
 from converter_lite.errors import DataError, did_you_mean
@@ -61,8 +61,13 @@ def is_recording(path: Path) -> bool:
     return path.suffix in SUFFIXES or (is_folder(path) and any(path.glob("*.npz")))
 
 
-def read_outputs(path: Path) -> list[Sample]:
+def read_outputs(path: Path, inputs: Path | None = None) -> list[Sample]:
     """The outputs of each sample.
+
+    Args:
+        path: A file, or a folder of ``.npz`` files: in the order of their names, as the samples of such a folder and of a
+            configuration are, and by their numbers where the samples are numbered.
+        inputs: Recorded samples that they are the outputs for.
 
     Raises:
         DataError: A file cannot be read, or holds nothing.
@@ -70,7 +75,11 @@ def read_outputs(path: Path) -> list[Sample]:
     if path.suffix == ".json":
         found = read_polygraphy(path)
     else:
-        found = [read_archive(file) for file in (sorted(path.glob("*.npz")) if path.is_dir() else [path])]
+        is_numbered = inputs is not None and (inputs.suffix == ".json" or any(inputs.glob(SET.format("*"))))
+        files = (
+            sorted(path.glob("*.npz"), key=lambda p: (len(p.name) * is_numbered, p.name)) if path.is_dir() else [path]
+        )
+        found = list(map(read_archive, files))
     if not found or not found[0]:
         raise DataError("it holds no outputs", where=str(path))
     return found

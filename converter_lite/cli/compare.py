@@ -206,7 +206,7 @@ def _compare_recorded(wish: _Wish) -> None:
         config = None if wish.config_file is None else load_config(wish.config_file)
         written = (("--csv", wish.csv), ("--json", wish.json))
         check_folders(None if wish.inputs else config, written, confined=wish.confined)
-        outputs = recorded.read_outputs(wish.quantized_model)[: wish.samples]
+        outputs = recorded.read_outputs(wish.quantized_model, wish.inputs)[: wish.samples]
         files = ModelFiles(wish.float_model, None, wish.shapes, wish.confined, wish.allow_unsafe)
         reference, _ = read_reference(files)
         source = SampleSource(

@@ -13,6 +13,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 
+from converter_lite.analysis.recorded import tensor_bytes
 from tests.cli.workshop import FULL, Workshop, command
 from tests.support import build_proto, normal, run
 
@@ -58,6 +59,24 @@ def test_recorded_outputs_are_compared(recorded: Workshop, inputs: str, outputs:
     assert 0.99 < layer["accumulated"]["cosine"] < 1
     assert len(Path("c.csv").read_text(encoding="utf-8").splitlines()) == 2
     assert command("compare", "model.onnx", outputs, f"--inputs={inputs}", "--minCosine=1").status == 1
+
+
+@pytest.mark.parametrize("kind", ["inputs", "inputs.json", "sets"])
+def test_outputs_of_numbered_samples_are_in_the_order_of_their_numbers(workshop: Workshop, kind: str) -> None:
+    onnx.save(build_proto("g (float[1] x) => (float[1] y) { y = Add(x, x) }"), "twice.onnx")
+    Path("inputs").mkdir()
+    Path("outputs").mkdir()
+    samples = [np.array([number + 1], np.float32) for number in range(12)]
+    for number, sample in enumerate(samples):
+        np.savez(f"inputs/{number}.npz", x=sample)
+        np.savez(f"outputs/{number}.npz", y=2 * sample)
+        Path(f"sets/test_data_set_{number}").mkdir(parents=True)
+        Path(f"sets/test_data_set_{number}/input_0.pb").write_bytes(tensor_bytes("x", sample))
+    Path("inputs.json").write_text(json.dumps([{"x": polygraphy(sample)} for sample in samples]), encoding="utf-8")
+    made = command("compare", "twice.onnx", "outputs", f"--inputs={kind}", "--json=c.json")
+    assert (made.status, made.err) == (0, "")
+    (layer,) = json.loads(Path("c.json").read_text(encoding="utf-8"))["layers"]
+    assert layer["accumulated"]["max_error"] == 0
 
 
 def test_one_file_holds_one_sample(recorded: Workshop) -> None:
