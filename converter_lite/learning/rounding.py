@@ -349,6 +349,7 @@ class _Lesson:
         for grid in grids:
             grid.soften()
         optimizer = Optimizer(self.student, total, self.sizes, BLOCK_TRAVEL, own)
+        total = total if optimizer.learns else 0
         order = batches(len(samples), self._block_batch(block), self.generator)
         for chosen, number in zip(order, range(total), strict=False):
             optimizer.step(partial(self._soft_losses, [samples[i] for i in chosen], goals, grids, number / total))
@@ -384,6 +385,7 @@ class _Lesson:
     def _learn_whole(self, total: int) -> None:
         outputs = self._relative(self._goals())
         optimizer = Optimizer(self.student, total, self.sizes, WHOLE_TRAVEL)
+        total = total if optimizer.learns else 0
         every, losses, without_gain = max(total // CHECKS, 1), 0.0, 0
         order = batches(len(self.samples), self.batch, self.generator)
         for number, chosen in zip(self.log.track(range(1, total + 1), "learning", total), order, strict=False):

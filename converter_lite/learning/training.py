@@ -75,6 +75,9 @@ class Optimizer:
         sizes: initializer name -> root mean square of what the layer with this bias gives.
         share: Of the ways that parameters of grids and biases can go.
         only: Names of initializers and tensors that learn; ``None``: all. Integers learn where they are soft.
+
+    Attributes:
+        learns: Whether there is anything that may learn; no step can be taken otherwise.
     """
 
     def __init__(
@@ -102,7 +105,9 @@ class Optimizer:
         pace = min(1 / self._total, FASTEST)
         rates = {parameter: pace * travel for parameter, travel in groups.items() if parameter.requires_grad}
         settings = [{"params": [p], "lr": rate, "first": rate} for p, rate in rates.items()]
-        self._adam = torch.optim.Adam(settings, betas=(0.9, 0.99))
+        self.learns = bool(settings)
+        if settings:
+            self._adam = torch.optim.Adam(settings, betas=(0.9, 0.99))
 
     def step(self, loss: Callable[[], Iterable[Tensor]]) -> float:
         """One step down the mean of some losses, computed one after another; their mean.

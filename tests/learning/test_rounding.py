@@ -87,6 +87,17 @@ def test_constants_and_inputs_that_are_outputs_stay_as_they_are() -> None:
     assert [str(value.name) for value in after.model.graph.outputs] == ["y", "kept", "b1", "x"]
 
 
+@pytest.mark.parametrize("part", ["a table", "a product whose grids are given"])
+def test_a_network_in_which_nothing_can_learn_stays_as_it_is(part: str) -> None:
+    text = "e = Gather(w, i) s = Softmax(x) y = Mul(e, s)" if part == "a table" else "e = Gather(w, i) y = MatMul(x, w)"
+    model = build(f"g (float[8,8] x, int64[8] i) => (float[8,8] y, float[8,8] e) {{ {text} }}", w=normal(8, 8))
+    feeds = Samples({"x": normal(8, 8, seed=seed), "i": np.arange(8)[::-1].copy()} for seed in range(12))
+    settings = WeightSettings(bits=4, min_channel=0, min_size=0, per_channel=False, bias_correction=False)
+    before = quantize_weights(model, settings, target="CPU", samples=feeds, context=RunContext())
+    after = learn_rounding([before], model, feeds, Learning(seconds=1, grids=False), RunContext())
+    assert after is before
+
+
 def test_a_channel_without_deviation_does_not_end_learning() -> None:
     """The slope of a square root is infinite at 0: the gradient of what it reads would be NaN."""
     text = NETWORK.replace("p = GlobalAveragePool(i)", "s = Mul(i, i) m = GlobalAveragePool(s) p = Sqrt(m)")
