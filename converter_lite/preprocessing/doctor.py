@@ -31,8 +31,8 @@ LOOKED_AT = 48
 """Most samples."""
 
 RANGE_SAMPLES, FIRST_SAMPLES = 5, 3
-"""Samples on which normalizations are compared, which differ greatly; where distributions are known, all but those that the first
-samples lean to are left out after these."""
+"""Samples on which normalizations are compared, which differ greatly; where distributions are known, only the first ones if these
+lean to none."""
 
 NORMED_SAMPLES = 16
 """Samples on which channel orders are compared where distributions are known."""
@@ -279,12 +279,13 @@ class _Examination:
 
     def _best_known(self, wanted: Sequence[Normalization], count: int) -> Normalization | None:
         """A normalization with which layers are clearly nearer to their distributions in training."""
-        few = min(FIRST_SAMPLES, count)
-        for samples, thresholds in ((few, LEANING), (count, RANGE_THRESHOLDS)):
+        gains: dict[Normalization, float] = {}
+        for samples, thresholds in ((min(FIRST_SAMPLES, count), LEANING), (count, RANGE_THRESHOLDS)):
             given = self._statistics(None, samples)
             gains = {other: self._gain(given, self._statistics(other, samples), thresholds) for other in wanted}
-            wanted = [other for other in wanted if gains[other] > 0.0]
-        return max(wanted, key=gains.__getitem__, default=None)
+            if not any(gains.values()):
+                return None
+        return max(gains, key=gains.__getitem__)
 
     def _best_range(self, wanted: Sequence[Normalization], count: int) -> Normalization | None:
         """The same by the first bias, where no distribution is known."""

@@ -15,6 +15,7 @@ from converter_lite.config.names import ImageFormat, InputType
 from converter_lite.config.sections.data import DataPreprocessParam
 from converter_lite.data.inputs import InputSpec
 from converter_lite.data.layout import Layout
+from converter_lite.formats.onnx.reader import read_onnx
 from converter_lite.passes.pipeline import optimize
 from converter_lite.preprocessing.doctor import (
     FEW,
@@ -36,6 +37,7 @@ from converter_lite.runtime.engine import DEFAULT_ENGINE, Feed
 from tests.support import build, normal
 
 COUNT = 16
+SAMPLES = Path(__file__).parents[2] / "samples"
 UNKNOWN = Preparation()
 Pictures = list[np.ndarray]
 
@@ -116,6 +118,14 @@ def test_another_normalization_is_found_and_the_right_one_named(right: Normaliza
     (finding,) = found(trained(right), feeds(pictures(), used))
     assert (finding.mistake, finding.wanted) == (Mistake.NORMALIZATION, right)
     assert finding.input == "x"
+
+
+def test_the_right_normalization_is_named_where_the_first_samples_lean_to_another_one_only() -> None:
+    model = optimize(read_onnx(SAMPLES / "shapes.onnx"), level="general").model
+    files = sorted((SAMPLES / "calibration").glob("*.jpg"))[:5]
+    samples = [{"input": np.asarray(Image.open(file), np.float32).transpose(2, 0, 1)[np.newaxis]} for file in files]
+    (finding,) = found(model, samples)
+    assert finding.wanted == SIGNED
 
 
 def test_the_message_says_which_keys_to_set() -> None:
