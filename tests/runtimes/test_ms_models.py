@@ -31,7 +31,7 @@ from converter_lite.quantization.settings import FullSettings
 from converter_lite.targets.operands import stored_axis, stored_weight
 from tests.runtimes.conftest import Tally
 from tests.runtimes.ms_runtime import PLATFORMS, Outcome, Platform
-from tests.support import MODELS, exact_session, shared_model
+from tests.support import MODELS, build, exact_session, normal, shared_model
 
 pytestmark = [pytest.mark.runtime, pytest.mark.shared]
 
@@ -220,6 +220,23 @@ def test_constants_can_be_stored_as_float16(platform: Platform, tmp_path: Path) 
     data = write(QuantizedModel(model, QuantPlan("CPU")), options=MsOptions(float16=True))
     outcome = platform.run({"half": (data, sample)}, tmp_path)["half"]
     assert min(cosines(outcome, onnx_outputs(model, [sample])[0])) >= 0.9999
+
+
+@on_both
+def test_constants_of_choices_and_of_sums_at_places_are_loaded_beside_float16(
+    platform: Platform, tmp_path: Path
+) -> None:
+    platform.skip_if_missing()
+    text = """g (float[3,4] x) => (float[3,4] y) {
+        b = Greater(x, zero) a = Where(b, half, x) c = Where(b, a, table)
+        s = ScatterND<reduction="add">(table, places, c) y = Mul(s, table)
+    }"""
+    constants = {"zero": np.zeros((), np.float32), "half": np.array(0.5, np.float32), "table": normal(3, 4, seed=1)}
+    model = build(text, opset=17, **constants, places=np.array([[2], [0], [1]]))
+    data = write(QuantizedModel(model, QuantPlan("CPU")), options=MsOptions(float16=True))
+    sample = {"x": normal(3, 4)}
+    outcome = platform.run({"choices": (data, sample)}, tmp_path)["choices"]
+    assert min(cosines(outcome, onnx_outputs(model, [sample])[0])) >= 0.99999
 
 
 @on_both

@@ -330,6 +330,19 @@ def test_constants_that_would_be_nothing_but_zeros_in_float16_stay_float32(numbe
     assert [t.dtype for t in file.tensors if t.is_constant] == [DataType.FLOAT16]
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["b = Greater(x, zero) y = Where(b, w, x)", 'y = ScatterND<reduction="add">(w, places, x)'],
+    ids=["Where", "ScatterND"],
+)
+def test_constants_that_runtimes_do_not_widen_stay_float32(text: str) -> None:
+    constants = {"w": normal(2, 3), "zero": np.array(1e-12, np.float32), "places": np.array([[1], [0]])}
+    used = {name: value for name, value in constants.items() if name in text}
+    model = build(f"g (float[2,3] x) => (float[2,3] y) {{ {text} }}", opset=17, **used)
+    file = read(write(floating(model), options=MsOptions(float16=True)))
+    assert DataType.FLOAT16 not in {t.dtype for t in file.tensors}
+
+
 @pytest.mark.parametrize("bias", [(4, 5), (4, 1), None], ids=["matrix", "column", "computed"])
 @pytest.mark.parametrize("compatibility", Compatibility)
 def test_weights_of_products_with_any_bias_are_stored_as_planned(

@@ -26,6 +26,9 @@ from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
 _SIZED_BY_DATA = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
 
+WITHOUT_FLOAT16 = frozenset({"TensorScatterAdd", "Where"})
+"""Operators for which the runtimes do not widen constants: such a file is not loaded, or ends the process (Where)."""
+
 
 def write(quantized: QuantizedModel, *, options: MsOptions | None = None, notes: list[str] | None = None) -> bytes:
     """Bytes of the file.
@@ -233,8 +236,9 @@ def _prune(ms: MsModel) -> None:
 
 def _halve(ms: MsModel) -> None:
     """Float32 constants as float16; finite numbers beyond its range stay, and so does what would be nothing but zeros."""
-    for tensor in ms.tensors:
-        if isinstance(tensor.data, np.ndarray) and tensor.dtype is DataType.FLOAT32:
+    whole = {index for node in ms.nodes if node.op in WITHOUT_FLOAT16 for index in node.inputs}
+    for index, tensor in enumerate(ms.tensors):
+        if isinstance(tensor.data, np.ndarray) and tensor.dtype is DataType.FLOAT32 and index not in whole:
             with np.errstate(over="ignore"):
                 half = tensor.data.astype(np.float16)
             if np.array_equal(np.isinf(half), np.isinf(tensor.data)) and np.any(half) == np.any(tensor.data):
