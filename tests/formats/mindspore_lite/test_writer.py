@@ -12,8 +12,10 @@ from converter_lite.errors import TargetError
 from converter_lite.formats.mindspore_lite.container import MsModel
 from converter_lite.formats.mindspore_lite.enums import Compression, DataType, QuantType, ReduceMode
 from converter_lite.formats.mindspore_lite.exporter.writer import check, lower, write
+from converter_lite.formats.mindspore_lite.format import MS_REQUIREMENTS
 from converter_lite.formats.mindspore_lite.importer.reader import read
 from converter_lite.formats.mindspore_lite.options import Compatibility, MsOptions
+from converter_lite.pipeline.prepare import optimized
 from converter_lite.quantization.plan import NodeMode
 from tests.formats.mindspore_lite.models import (
     convolutional,
@@ -332,13 +334,18 @@ def test_constants_that_would_be_nothing_but_zeros_in_float16_stay_float32(numbe
 
 @pytest.mark.parametrize(
     "text",
-    ["b = Greater(x, zero) y = Where(b, w, x)", 'y = ScatterND<reduction="add">(w, places, x)'],
-    ids=["Where", "ScatterND"],
+    [
+        "b = Greater(x, zero) y = Where(b, w, x)",
+        'y = ScatterND<reduction="add">(w, places, x)',
+        'y = ScatterElements<reduction="add">(w, elements, x)',
+    ],
+    ids=["Where", "ScatterND", "ScatterElements"],
 )
 def test_constants_that_runtimes_do_not_widen_stay_float32(text: str) -> None:
     constants = {"w": normal(2, 3), "zero": np.array(1e-12, np.float32), "places": np.array([[1], [0]])}
+    constants["elements"] = np.array([[0, 1, 1], [1, 0, 1]])
     used = {name: value for name, value in constants.items() if name in text}
-    model = build(f"g (float[2,3] x) => (float[2,3] y) {{ {text} }}", opset=17, **used)
+    model = optimized(build(f"g (float[2,3] x) => (float[2,3] y) {{ {text} }}", opset=17, **used), MS_REQUIREMENTS)[0]
     file = read(write(floating(model), options=MsOptions(float16=True)))
     assert DataType.FLOAT16 not in {t.dtype for t in file.tensors}
 

@@ -29,6 +29,9 @@ _SIZED_BY_DATA = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"
 WITHOUT_FLOAT16 = frozenset({"TensorScatterAdd", "Where"})
 """Operators for which the runtimes do not widen constants: such a file is not loaded, or ends the process (Where)."""
 
+_MOVES = frozenset({"Reshape", "Squeeze", "Transpose"})
+"""Operators through which such a constant stays float16."""
+
 
 def write(quantized: QuantizedModel, *, options: MsOptions | None = None, notes: list[str] | None = None) -> bytes:
     """Bytes of the file.
@@ -236,7 +239,10 @@ def _prune(ms: MsModel) -> None:
 
 def _halve(ms: MsModel) -> None:
     """Float32 constants as float16; finite numbers beyond its range stay, and so does what would be nothing but zeros."""
-    whole = {index for node in ms.nodes if node.op in WITHOUT_FLOAT16 for index in node.inputs}
+    whole: set[int] = set()
+    for node in reversed(ms.nodes):
+        if node.op in WITHOUT_FLOAT16 or (node.op in _MOVES and not whole.isdisjoint(node.outputs)):
+            whole.update(node.inputs)
     for index, tensor in enumerate(ms.tensors):
         if isinstance(tensor.data, np.ndarray) and tensor.dtype is DataType.FLOAT32 and index not in whole:
             with np.errstate(over="ignore"):
