@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,27 @@ def _mish(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _gelu(lowering: Lowering, node: ir.Node) -> None:
-    unary(lowering, node, "gelu", {"approximate": attr(text_attribute(node, "approximate", "none") == "tanh")})
+    is_tanh = text_attribute(node, "approximate", "none") == "tanh"
+    if is_tanh and lowering.absorbs and not lowering.is_arm:
+        _tanh_gelu(lowering, node)
+    else:
+        unary(lowering, node, "gelu", {"approximate": attr(is_tanh)})
+
+
+def _tanh_gelu(lowering: Lowering, node: ir.Node) -> None:
+    """``x * sigmoid(2 * c * (x + 0.044715 * x**3))``: the x86 kernel computes the other kind in any case."""
+    name, value, factor = lowering.tensor(node.inputs[0]), node.outputs[0], 2 * math.sqrt(2 / math.pi)
+    parts = [lowering.temporary(f"{value.name}.{part}", dims(value)) for part in ("square", "scaled", "cubic", "gate")]
+    square, scaled, cubic, gate = parts
+    _multiply(lowering, name, name, square)
+    affine(lowering, square, scaled, scale=0.044715 * factor, bias=factor)
+    _multiply(lowering, scaled, name, cubic)
+    lowering.emit("sigmoid", {"X": [cubic]}, {"Out": [gate]})
+    _multiply(lowering, gate, name, lowering.result(value))
+
+
+def _multiply(lowering: Lowering, left: str, right: str, result: str) -> None:
+    lowering.emit("elementwise_mul", {"X": [left], "Y": [right]}, {"Out": [result]}, {"axis": attr(-1)})
 
 
 def _swish(lowering: Lowering, node: ir.Node) -> None:
