@@ -36,7 +36,7 @@ def junit_xml(results: Sequence[JobResult], *, suite: str) -> str:
         if result.status != 0:
             tag = "error" if error else "failure"
             found = ElementTree.SubElement(case, tag, {"type": f"status {result.status}"})
-            found.set("message", _text(result.error.splitlines()[0] if result.error else ""))
+            found.set("message", _text(result.reason))
             found.text = _text(result.error)
         if result.log:
             ElementTree.SubElement(case, "system-out").text = _text(result.log)

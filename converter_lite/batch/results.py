@@ -51,10 +51,16 @@ class JobResult:
         """The files that were written, as in the report."""
         return list(self.report.get("artefacts", ()))
 
+    @property
+    def reason(self) -> str:
+        """The first line of the error, with the next one where it only announces that: the first of several nodes."""
+        first, second = [*self.error.splitlines(), "", ""][:2]
+        return f"{first} {second.strip()}" if first.endswith(":") else first
+
     def line(self) -> str:
         """One line for the user."""
         if self.error:
-            return f"FAILED  {self.name}: {self.error.splitlines()[0]}"
+            return f"FAILED  {self.name}: {self.reason}"
         size = ", ".join(f"{Path(item['path']).suffix} {item['bytes']:,} bytes" for item in self.artefacts)
         cosines = [output["cosine"] for item in self.artefacts for output in item["accuracy"]]
         accuracy = f", cosine {min(cosines):.4f}" if cosines else ""

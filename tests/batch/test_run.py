@@ -11,6 +11,7 @@ import pytest
 from converter_lite.batch import run as batch_run
 from converter_lite.batch.identity import file_digest, identity
 from converter_lite.batch.jobs import Job
+from converter_lite.batch.junit import junit_xml
 from converter_lite.batch.results import JobResult, load_results
 from converter_lite.batch.run import JobTask, run_jobs
 from converter_lite.cli.batch import run_batch
@@ -102,3 +103,20 @@ def test_a_machine_without_the_folder_says_so(tmp_path: Path) -> None:
     assert result.status == 1
     assert result.error.startswith(f"{tmp_path / 'not here'}: machine ")
     assert result.line().startswith(f"FAILED  job: {tmp_path / 'not here'}: machine ")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        ("", ""),
+        ("no such file\n  give another", "no such file"),
+        (
+            "a .ms file cannot express:\n  a (Loop): unknown\n  b (If): unknown",
+            "a .ms file cannot express: a (Loop): unknown",
+        ),
+    ],
+)
+def test_the_reason_in_one_line_names_what_its_first_line_announces(error: str, reason: str) -> None:
+    result = JobResult("job", 1, 0.0, "", {}, error=error)
+    assert result.reason == reason
+    assert f'message="{reason}"' in junit_xml([result], suite="s")
