@@ -202,7 +202,7 @@ def _fit(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[Any]:
         raise DataError(
             f"shape {format_shape(given)}, the model wants {format_shape(spec.shape)}",
             where=place,
-            hint=_shape_hint(array, spec),
+            hint=_shape_hint(array, spec, batch_was_added=array.ndim > len(given)),
         )
     made = _convert(array, spec.dtype, place)
     if made.dtype.kind == "f" and np.isnan(made).any():
@@ -210,12 +210,13 @@ def _fit(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[Any]:
     return made
 
 
-def _shape_hint(array: NDArray[Any], spec: InputSpec) -> str:
+def _shape_hint(array: NDArray[Any], spec: InputSpec, *, batch_was_added: bool) -> str:
     if array.ndim == 4 == len(spec.shape):
         for axes, name in (((0, 3, 1, 2), "NHWC"), ((0, 2, 3, 1), "NCHW")):
             shape = tuple(array.shape[axis] for axis in axes)
             if all(want is None or want == got for want, got in zip(spec.shape, shape, strict=True)):
-                return f"The sample looks like {name}: transpose it with array.transpose{axes}."
+                own = tuple(axis - 1 for axis in axes[1:]) if batch_was_added else axes
+                return f"The sample looks like {name}: transpose it with array.transpose{own}."
     if spec.shape and (spec.shape[0] or 1) > 1:
         return f"The model has a fixed batch: give {spec.shape[0]} samples at a time."
     return "Give samples in the model's own layout; the batch dimension may be left out."

@@ -167,9 +167,17 @@ def test_bfloat16_becomes_float32() -> None:
     assert given.dtype == np.float32 and (given == -1.5).all()
 
 
-def test_a_sample_in_the_other_layout_is_told_how_to_transpose() -> None:
-    with pytest.raises(DataError, match="looks like NHWC: transpose it"):
-        only(np.zeros((1, 4, 4, 3), np.float32), PICTURE)
+@pytest.mark.parametrize(("wanted", "given"), [((3, 4, 5), (4, 5, 3)), ((4, 5, 3), (3, 4, 5))])
+@pytest.mark.parametrize("batch", [(1,), ()], ids=["batch", "no batch"])
+def test_a_sample_in_the_other_layout_is_told_how_to_transpose(
+    wanted: tuple[int, ...], given: tuple[int, ...], batch: tuple[int, ...]
+) -> None:
+    spec = InputSpec("x", np.dtype(np.float32), (None, *wanted))
+    sample = np.zeros((*batch, *given), np.float32)
+    with pytest.raises(DataError, match=r"looks like N\w+: transpose it with") as failure:
+        only(sample, spec)
+    axes = [int(axis) for axis in failure.value.hint.rpartition("(")[2].rstrip(").").split(", ")]
+    assert only(sample.transpose(axes), spec)["x"].shape == (1, *wanted)
 
 
 def test_a_fixed_batch_asks_for_whole_batches() -> None:
