@@ -96,7 +96,7 @@ FUSIONS: Mapping[str, Pass] = MappingProxyType(
 )
 """Rules for operators that a target may have; HardSwish first, as it holds a HardSigmoid."""
 
-EARLY = ("Loop", "If")
+EARLY = ("Loop", "If", "ConcatFromSequence")
 """What is spelled out in the rounds already: the nodes of loops and branches are simplified as others are."""
 
 RULE_NAMES = frozenset(rule.__name__ for rule in (*RULES, *FUSIONS.values())) - {rule.__name__ for rule in REQUIRED}

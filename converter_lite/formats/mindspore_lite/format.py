@@ -47,6 +47,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "Concat of truth values",
             "Conv",
             "Conv of long rows",
+            "ConcatFromSequence",
             "Conv with computed filters",
             "ConvTranspose",
             "DFT",

@@ -54,6 +54,7 @@ from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, sp
 from converter_lite.passes.spelled_out.recurrent import spell_out_forms, spell_out_recurrent
 from converter_lite.passes.spelled_out.resizing import spell_out_resize
 from converter_lite.passes.spelled_out.scattering import spell_out_put_elements, spell_out_scatter
+from converter_lite.passes.spelled_out.sequences import spell_out_sequences
 from converter_lite.passes.spelled_out.spectra import spell_out_dft, spell_out_stft
 from converter_lite.passes.spelled_out.triangles import spell_out_triangles
 from converter_lite.passes.spelled_out.trigonometry import spell_out_functions, spell_out_tan
@@ -71,6 +72,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Celu": spell_out_celu,
         "Clip": spell_out_computed_bounds,
         "Col2Im": spell_out_blocks,
+        "ConcatFromSequence": spell_out_sequences,
         "Conv": spell_out_volumes,
         "Conv with computed filters": spell_out_computed_filters,
         "ConvTranspose": spell_out_grouped_deconvolution,

@@ -18,6 +18,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "Clip",
             "Col2Im",
             "Concat of truth values",
+            "ConcatFromSequence",
             "Conv",
             "Conv with computed filters",
             "DFT",
