@@ -26,12 +26,15 @@ from converter_lite.quantization.qdq.build import qdq_model
 from tests.formats.paddle.int8_arithmetic import compute
 from tests.formats.paddle.models import random
 from tests.formats.paddle.plans import plan_full, plan_weights
+from tests.formats.paddle.test_grid_ends import GRAPHS, adapted, paired, weighted
+from tests.formats.paddle.writing import write
 from tests.runtimes.conftest import Tally
 from tests.runtimes.nb_cases import NbCase
 from tests.runtimes.paddle_arm import ARM64, DOT_PRODUCT, run_on_arm
 from tests.runtimes.test_nb_operators import CASES
 from tests.runtimes.test_nb_operators import run as run_float
 from tests.support import build as graph
+from tests.support import run as run_onnx
 
 pytestmark = [pytest.mark.runtime, pytest.mark.usefixtures("nb_arm")]
 
@@ -258,3 +261,12 @@ def test_a_clip_below_the_reach_of_int8_stays_an_operator_where_the_kernel_canno
     assert "depthwise_conv2d/fp32_out/4/2/1" in keys
     assert "clip/def/4/1/1" in keys
     assert disagreements(file, x, tmp_path)[0] == []
+
+
+@pytest.mark.parametrize("case", GRAPHS.values(), ids=GRAPHS)
+def test_pairs_between_floats_cut_off_what_is_beyond_their_grid(case: str, tmp_path: Path) -> None:
+    given = 4 * random(1, 4, 6, 6)
+    found = run_on_arm(write(adapted(case, "arm")), [given], tmp_path)
+    assert not isinstance(found, str), found
+    (expected,) = run_onnx(paired(weighted(case)), {"x": given}).values()
+    assert np.abs(found[0] - expected).max() < 0.05 * np.abs(expected).max()
