@@ -38,6 +38,7 @@ MODELS: dict[str, dict[str, tuple[int, ...]]] = {
     "mobilenet.pt2": {},
     "recurrent.pt2": {},
     "projected.pt2": {},
+    "projected.pt": {"rows": (1, 5, 6)},
     "unchanged.pt2": {},
     "scripted.pt": {"ids": (2, 3), "x": (2, 4), "times": (3,)},
     "half.pt": {"input": (2, 4)},

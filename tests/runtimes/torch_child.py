@@ -108,7 +108,10 @@ class Projected(nn.Module):
 
 
 def projected(folder):
-    exported(folder / "projected.pt2", Projected(), {"rows": torch.randn(1, 5, 6)})
+    network, rows = Projected().eval(), torch.randn(1, 5, 6)
+    exported(folder / "projected.pt2", network, {"rows": rows})
+    torch.jit.trace(network, rows).save(str(folder / "projected.pt"))
+    record(folder / "projected.pt", {"rows": rows}, {f"output_{n}": each for n, each in enumerate(network(rows))})
 
 
 class Unchanged(nn.Module):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._decomp import get_decompositions
 
 from converter_lite.formats.child import MODEL, Answer, Refusal
 
@@ -43,7 +44,7 @@ def export(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             made = torch.onnx.export(
-                program,
+                _with_steps(program),
                 dynamo=True,
                 opset_version=OPSET,
                 input_names=inputs,
@@ -73,6 +74,20 @@ def refuse_changes(program: Any) -> None:
             f"it changes its buffers when it is called ({', '.join(changed[:4])})",
             "call eval() before torch.export.export, or give the state as inputs and outputs",
         )
+
+
+def _with_steps(program: Any) -> Any:
+    """The program with LSTM layers that project their outputs (``proj_size``) written out: PyTorch exports them wrongly."""
+    layers = [node for node in program.graph.nodes if node.target is torch.ops.aten.lstm.input]
+    if not any(_projects(node.args) for node in layers):
+        return program
+    return program.run_decompositions(dict(get_decompositions([torch.ops.aten.lstm.input])))
+
+
+def _projects(arguments: Any) -> bool:
+    """Whether a layer of an ``aten.lstm`` has a weight more than those of the input, the state, and perhaps their biases."""
+    _, _, weights, has_biases, layers, _, _, both, _ = arguments
+    return bool(len(weights) // (layers * (1 + both)) > (4 if has_biases else 2))
 
 
 def _name_inputs(graph: Any) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._decomp import get_decompositions
 
 from converter_lite.formats.child import Answer, Refusal, Request, Shape, check_shapes
 from converter_lite.formats.pytorch.child.export import export, refuse_changes
@@ -37,7 +36,7 @@ def answer(path: Path, request: Request, folder: Path) -> Answer:
     _refuse_numbers(program)
     check_shapes(_shapes(program), request.shapes)
     refuse_changes(program)
-    return export(_with_steps(program), folder)
+    return export(program, folder)
 
 
 def _refuse_numbers(program: Any) -> None:
@@ -48,20 +47,6 @@ def _refuse_numbers(program: Any) -> None:
             raise Refusal(
                 f"its output {position} is not a tensor, but always {value!r}", "export a network that gives tensors"
             )
-
-
-def _with_steps(program: Any) -> Any:
-    """The program with LSTM layers that project their outputs (``proj_size``) written out: PyTorch exports them wrongly."""
-    layers = [node for node in program.graph.nodes if node.target is torch.ops.aten.lstm.input]
-    if not any(_projects(node.args) for node in layers):
-        return program
-    return program.run_decompositions(dict(get_decompositions([torch.ops.aten.lstm.input])))
-
-
-def _projects(arguments: Any) -> bool:
-    """Whether a layer of an ``aten.lstm`` has a weight more than those of the input, the state, and perhaps their biases."""
-    _, _, weights, has_biases, layers, _, _, both, _ = arguments
-    return bool(len(weights) // (layers * (1 + both)) > (4 if has_biases else 2))
 
 
 def _shapes(program: Any) -> dict[str, Shape | None]:
