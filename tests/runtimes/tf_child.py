@@ -157,6 +157,9 @@ def apart(folder):
         tf.one_hot(n, 8, 2.0, -1.0, name="places")
         for name, function in (("highest", tf.math.unsorted_segment_max), ("lowest", tf.math.unsorted_segment_min)):
             function(tf.reshape(x, [3, 40]), [2, 0, 2], 4, name=name)
+        tf.math.unsorted_segment_max(tf.reshape(x, [3, 40]), [2, 0, -1], 4, name="highest_without_rest")
+        numbers = tf.reshape(n, [-1])
+        tf.math.unsorted_segment_sum(tf.cast(numbers, tf.float32), numbers, tf.size(numbers) + 4, name="sums")
         names = (
             "quotients",
             "remainders",
@@ -170,6 +173,8 @@ def apart(folder):
             "places",
             "highest",
             "lowest",
+            "highest_without_rest",
+            "sums",
         )
         values = session.run([f"{name}:0" for name in names], {x: picture, n: whole})
         (folder / "apart.pb").write_bytes(graph.as_graph_def().SerializeToString())

@@ -19,6 +19,7 @@ from converter_lite.formats.tensorflow.child.functions import (
     add_up_scattered,
     bound_segments,
     count_boundaries,
+    drop_negative_segments,
     leave_out_negatives,
     round_quotients_down,
     spell_out_functions,
@@ -84,6 +85,7 @@ def convert(
     add_up_scattered(graph)
     count_boundaries(graph)
     leave_out_negatives(graph)
+    drop_negative_segments(graph)
     bound_segments(graph)
     held = hold_constants(graph)
     fed = [*names, *(f"{name}:0" for name in held)]

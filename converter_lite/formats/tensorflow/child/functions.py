@@ -15,6 +15,8 @@ PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 
 SIZES = ("Shape", "ShapeN", "Size", "Rank")
 
+SEGMENTS = ("UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum")
+
 SMALLEST = 1e-30
 """By which nothing is divided, since Log1p(-1) is minus infinity."""
 
@@ -114,6 +116,36 @@ def leave_out_negatives(graph: Any) -> None:
         beyond = _cast(graph, node, depth, (tf.int32, kind))
         node.input[0] = _add(graph, node, "indices", "SelectV2", [is_below, beyond, indices])
         node.attr["T"].type = kept
+
+
+def drop_negative_segments(graph: Any) -> None:
+    """Put rows whose segment is below zero into one more segment, which is cut off; ONNX counts such numbers from behind."""
+    by_name = {node.name: node for node in graph.node}
+    for node in [node for node in graph.node if node.op in SEGMENTS]:
+        rows, numbers, count = node.input[:3]
+        source, kinds = by_name.get(node_of(numbers)), [node.attr[name] for name in ("Tnumsegments", "Tindices")]
+        if source is not None and source.op == "Const" and np.all(tf.make_ndarray(source.attr["value"].tensor) >= 0):
+            continue
+        size, kind = (tf.dtypes.as_dtype(attribute.type) for attribute in kinds)
+        found = graph.node.add()
+        found.CopyFrom(node)
+        found.name = f"{node.name}/with_rest"
+        node.ClearField("attr")
+        node.attr["T"].type = kind.as_datatype_enum
+        is_below = _add(graph, node, "is_below", "Less", [numbers, _number(graph, node, "first", 0)])
+        beyond = _cast(graph, node, count, (size, kind))
+        chosen = _add(graph, node, "numbers", "SelectV2", [is_below, beyond, numbers])
+        node.attr["T"].type = size.as_datatype_enum
+        more = _add(graph, node, "count", "AddV2", [count, _number(graph, node, "one", 1)])
+        found.input[:] = [rows, chosen, more]
+        ends = graph.node.add(name=f"{node.name}/end", op="ExpandDims", input=[count, _number(graph, node, "axis", 0)])
+        ends.attr["T"].type = ends.attr["Tdim"].type = size.as_datatype_enum
+        begin, step = (
+            _constant(graph, node, name, np.full(1, number, size.as_numpy_dtype))
+            for name, number in (("begin", 0), ("step", 1))
+        )
+        node.attr["T"].type, node.attr["Index"].type = found.attr["T"].type, size.as_datatype_enum
+        _become(node, "StridedSlice", [found.name, begin, ends.name, step])
 
 
 def bound_segments(graph: Any) -> None:
