@@ -39,7 +39,7 @@ GRAPHS = {
 
 def paired(body: str) -> ir.Model:
     """A model in which weights are integers."""
-    constants = {name: random(4, 4, 1, 1) / 2 for name in ("w", "v")}
+    constants = {name: random(4, 4, 1, 1) / 3 for name in ("w", "v")}
     return build(
         f"g (float[1,4,6,6] x) => (float[1,4,6,6] y) {{ {body} }}",
         **{f"{name}_i": np.rint(array / 0.01).astype(np.int8) for name, array in constants.items()},
