@@ -73,9 +73,14 @@ def add_rounding(
         if not becomes_integer:
             adapted.activations.pop(str(value.name), None)
         if not rounded:  # what becomes integers ends at theirs
-            readers = [(node, position) for node, position in readers if not _computes_integers(node, adapted)]
+            readers = [
+                (node, position)
+                for node, position in readers
+                if not (_computes_integers(node, adapted) or _ends_behind(node, params, adapted))
+            ]
             becomes_integer = False
-        if value in moved or (not rounded and _ends_before(value, params)):
+        is_seen = bool(readers) or value.is_graph_output()
+        if value in moved or not is_seen or (not rounded and _ends_before(value, params)):
             continue
         nodes = _grid(graph, value, params, names, steps=None if rounded else 1)
         _insert(graph, value, readers, nodes)
@@ -167,6 +172,20 @@ def _ends_before(value: ir.Value, params: QuantParams) -> bool:
     bounds = None if node is None else BOUNDED.get(node.op_type) or g.clamp_bounds(node)
     (low, high), slack = params.real_range, 0.501 * float(params.scale)
     return bounds is not None and float(low) - slack <= bounds[0] and bounds[1] <= float(high) + slack
+
+
+def _ends_behind(node: ir.Node, params: QuantParams, adapted: QuantPlan) -> bool:
+    """Whether a node moves elements, and all that it gives becomes integers that reach no further than a grid."""
+    if node.op_type not in MOVING:
+        return False
+    low, high = params.real_range
+    for output in node.outputs:
+        later = adapted.activations.get(str(output.name))
+        if later is None or not _is_all_integer(output, adapted):
+            return False
+        if np.any(later.real_range[0] < low) or np.any(later.real_range[1] > high):
+            return False
+    return True
 
 
 def _grid(

@@ -76,6 +76,11 @@ def test_what_a_pair_cuts_off_is_cut_off_between_floats(graph: str, target: str)
     [
         (f"{START} s = Sigmoid(c) {PAIR.format('s', 'step')} y = Mul(s_q, c)", 0),
         (f"{START} n = Abs(c) {PAIR.format('n', 'step')} y = Conv(n_q, v)", 0),
+        (
+            f"{START} n = Neg(c) {PAIR.format('n', 'step')} m = MaxPool<kernel_shape=[1,1]>(n_q) {PAIR.format('m', 'step')} "
+            "y = Conv(m_q, v)",
+            0,
+        ),
         (GRAPHS["a result that floats read as it is"], 0),
         (GRAPHS["a result that integers are made of, too"], 1),
     ],
