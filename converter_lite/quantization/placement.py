@@ -73,6 +73,7 @@ def decide_nodes(model: ir.Model, target: Policy, skip: frozenset[str]) -> Quant
         _store_small_weights(model, plan, kept)
     if target.float_addend:
         _mark_float_addends(model, plan)
+    plan.ends = target.grid_ends
     return plan
 
 
@@ -190,11 +191,12 @@ def _island_reason(
 def quantized_tensors(model: ir.Model, plan: QuantPlan, target: Policy) -> dict[str, str]:
     """Tensors that need Q/DQ -> tensor whose parameters they take (usually their own name).
 
-    An integer node's output is quantized unless its kernel can give float results and no integer node reads it.
+    An integer node's output is quantized unless its kernel can give float results and no integer node reads it. Ends that the
+    plan names are quantized whoever reads or gives them.
     """
     sources: dict[str, str] = {}
     for value in model.graph.inputs:
-        if value.dtype in FLOAT_TYPES and _read_as_integer(value, plan):
+        if value.dtype in FLOAT_TYPES and (_read_as_integer(value, plan) or value.name in plan.ends):
             sources[_name(value)] = _name(value)
     for node in model.graph:
         entry = operator(node)
@@ -203,7 +205,7 @@ def quantized_tensors(model: ir.Model, plan: QuantPlan, target: Policy) -> dict[
             if output.dtype not in FLOAT_TYPES or not output.name:
                 continue
             if mode is not NodeMode.INTEGER or entry is None:
-                if _read_as_integer(output, plan):
+                if _read_as_integer(output, plan) or output.name in plan.ends:
                     sources[output.name] = output.name
                 continue
             if _is_inner(output, plan) or not _needs_qdq(node, output, plan, target):

@@ -90,6 +90,8 @@ class QuantPlan:
             products or convolutions read it, and their weights are multiplied by them. :func:`smoothed_name` names the quotient.
         apart: tensor name -> columns (last axis) whose products are computed in float and added; they are zero in the tensor
             that :func:`smoothed_name` names.
+        ends: Inputs and outputs of the network that have a QuantizeLinear and DequantizeLinear although what reads or gives them
+            may compute with floats: they are to be integers in the file.
     """
 
     target: str
@@ -98,6 +100,7 @@ class QuantPlan:
     weights: dict[str, QuantParams] = field(default_factory=dict)
     smoothing: dict[str, NDArray[np.float32]] = field(default_factory=dict)
     apart: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    ends: frozenset[str] = frozenset()
 
     def mode(self, node: ir.Node) -> NodeMode:
         """Mode of a node; nodes unknown to the plan are float."""
@@ -146,7 +149,7 @@ class QuantPlan:
         ]
         tensors |= {smoothed_name(name) for name in (*self.smoothing, *self.apart)}
         tensors |= {rest_name(output.name or "") for node in graph if self._has_apart(node) for output in node.outputs}
-        for name in (*self.activations, *self.smoothing, *self.apart):
+        for name in (*self.activations, *self.smoothing, *self.apart, *sorted(self.ends)):
             if name not in tensors:
                 problems.append(f"no tensor is called {name!r}{did_you_mean(name, _names(tensors))}")
         for name, params in self.weights.items():
@@ -178,6 +181,7 @@ class QuantPlan:
                 else {}
             ),
             **({"apart": {name: list(columns) for name, columns in self.apart.items()}} if self.apart else {}),
+            **({"ends": sorted(self.ends)} if self.ends else {}),
         }
 
     @classmethod
@@ -188,7 +192,7 @@ class QuantPlan:
             ConfigError: A field is missing, unknown, or out of range; it is named.
         """
         try:
-            unknown = set(data) - {"target", "nodes", "activations", "weights", "smoothing", "apart"}
+            unknown = set(data) - {"target", "nodes", "activations", "weights", "smoothing", "apart", "ends"}
             if unknown:
                 raise ValueError(f"unknown fields {sorted(unknown)}")
             plan = cls(str(data["target"]))
@@ -198,6 +202,7 @@ class QuantPlan:
             plan.weights = {n: _params_from_json(n, p) for n, p in data["weights"].items()}
             plan.smoothing = {n: _smoothing_from_json(n, f) for n, f in data.get("smoothing", {}).items()}
             plan.apart = {n: _columns_from_json(n, c) for n, c in data.get("apart", {}).items()}
+            plan.ends = _ends_from_json(data.get("ends", []))
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError, CalibrationError) as error:
             raise ConfigError(
                 f"this is not a usable plan: {error}", where=where, hint="write one with --savePlan"
@@ -395,6 +400,12 @@ def _smoothing_from_json(name: str, data: Any) -> NDArray[np.float32]:
     if factors.ndim != 1 or not factors.size or not np.all(np.isfinite(factors) & (factors > 0)):
         raise ValueError(f"{name}: smoothing factors are positive numbers")
     return factors
+
+
+def _ends_from_json(data: Any) -> frozenset[str]:
+    if not isinstance(data, list) or not all(isinstance(name, str) for name in data):
+        raise ValueError("ends are names of inputs and outputs")
+    return frozenset(data)
 
 
 def _columns_from_json(name: str, data: Any) -> tuple[int, ...]:

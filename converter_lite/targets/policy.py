@@ -166,6 +166,10 @@ class Policy(Protocol):
         """Inputs and outputs of the network that are asked for as integers: beside them nothing is left in float for that."""
 
     @property
+    def grid_ends(self) -> frozenset[str]:
+        """Those of the network's inputs and outputs that are quantized even if nothing beside them computes with integers."""
+
+    @property
     def float_small_numbers(self) -> bool:
         """Divisions and what computes divisors and arguments of logarithms stay float.
 

@@ -50,6 +50,7 @@ class TargetSpec:
         only_between_weighted: Operators without weights are quantized only between quantized neighbours,
             where they save a conversion; elsewhere they stay float.
         integer_ends: Inputs and outputs of the network that are asked for as integers, and count as quantized neighbours.
+        grid_ends: Those that are quantized even if no neighbour is.
         float_small_numbers: Divisions and what computes divisors and arguments of logarithms stay float.
         float_stem: The layers that read a picture stay float within these limits; ``None``: they are treated like others.
         costs: Nodes stay float where integers take longer by this; ``None``: it was not measured.
@@ -77,6 +78,7 @@ class TargetSpec:
     float_addend: bool = False
     only_between_weighted: bool = True
     integer_ends: frozenset[str] = frozenset()
+    grid_ends: frozenset[str] = frozenset()
     float_small_numbers: bool = True
     float_stem: StemLimits | None = None
     costs: KernelCosts | None = None

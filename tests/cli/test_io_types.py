@@ -144,10 +144,34 @@ def test_layers_that_take_longer_compute_with_integers_where_the_input_is_to_be_
     assert "it is quantized to UINT8" in workshop.fail(1, "--inputDataType=INT8", config=FULL)
 
 
-def test_the_output_that_cannot_be_integers_is_named_and_not_the_input_that_can(workshop: Workshop) -> None:
-    save_network_of_pictures(workshop, "t = Conv(s, u) y = Erf(t)")
-    said = workshop.fail(1, "--inputDataType=UINT8", "--outputDataType=UINT8", config=FULL)
-    assert "ERROR output y: the output cannot have type UINT8: it is not quantized" in said
+def test_ends_beside_floats_are_quantized_at_the_interface(workshop: Workshop) -> None:
+    """Scores behind a Softmax, another name of them, and an input that floats read as well."""
+    text = (
+        "g (float[1,3,8,8] x) => (float[1,6] p, float[1,6] q, float[1,3,8,8] e) "
+        "{ c = Conv(x, w) a = GlobalAveragePool(c) f = Flatten(a) p = Softmax(f) q = Identity(p) e = Erf(x) }"
+    )
+    onnx.save(model_proto(text, w=normal(6, 3, 8, 8)), workshop.model)
+    flags = ("--inputDataType=UINT8", "--outputDataType=UINT8")
+    said = workshop.succeed(*flags, "--savePlan=plan.json", config=FULL).said
+    assert "p, q, e are quantized at the interface of the file only" in said
+    written, plan = Path("out.onnx").read_bytes(), json.loads(Path("plan.json").read_text(encoding="utf-8"))["ONNX"]
+    graph = onnx.load_from_string(written).graph
+    assert {value.type.tensor_type.elem_type for value in (*graph.input, *graph.output)} == {onnx.TensorProto.UINT8}
+    assert plan["ends"] == ["e", "p", "q", "x"]
+    grid, real = plan["activations"]["x"], sample()
+    integers = np.clip(np.rint(real / np.float32(grid["scale"])) + grid["zero_point"], 0, 255)
+    wanted, given = run("model.onnx", {"x": real}), run("out.onnx", {"x": integers.astype(np.uint8)})
+    for name, expected in wanted.items():
+        step, zero = plan["activations"][name]["scale"], plan["activations"][name]["zero_point"]
+        numbers = (given[name].astype(np.float32) - zero) * step
+        assert np.max(np.abs(numbers - expected)) < 0.03 * np.max(np.abs(expected)) + step, name
+    workshop.succeed(*flags, "--plan=plan.json", config=FULL)
+    assert Path("out.onnx").read_bytes() == written
+
+
+def test_integers_of_the_other_sign_are_refused_at_ends_beside_floats(workshop: Workshop) -> None:
+    onnx.save(model_proto(CONV.replace("y = Relu(c)", "y = Erf(c)")), workshop.model)
+    assert "use --outputDataType=UINT8" in workshop.fail(1, "--outputDataType=INT8", config=FULL)
 
 
 def test_integers_of_the_other_sign_are_refused_with_the_right_type(workshop: Workshop) -> None:

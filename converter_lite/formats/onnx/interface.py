@@ -3,7 +3,8 @@
 The table for the CPU leaves in float what only moves or adds up elements beside a float input or output (the Transpose of a
 picture whose channels come last, the Reshape of an output), the results of matrix products, layers that read a picture, and
 whatever takes longer in integers. Where the user asks for integers at the interface, as cameras and accelerators have them, these
-rules give way, one after the other and only as far as it takes.
+rules give way, one after the other and only as far as it takes. Beside what has no integer kernel (the Softmax of a classifier),
+the input is dequantized first, and the output is quantized last.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ NOTE = (
 )
 
 
+FLOAT_NOTE = "{}: {} quantized at the interface of the file only, beside layers that compute with floats"
+
+
 def with_integer_interface(choice: Choice, model: ir.Model, asked: IoTypes) -> Choice:
-    """The choice with a device table under which what is asked for is quantized, or most of it: what is not is refused then.
+    """The choice with a device table under which what is asked for is quantized.
 
     Integers of the other sign are quantized, too, and refused with the type that would be right.
 
@@ -53,16 +57,19 @@ def with_integer_interface(choice: Choice, model: ir.Model, asked: IoTypes) -> C
         "as fast and more accurate": without_stem,
         "faster or more accurate": replace(without_stem, costs=None),
     }
-    best, most = target, -1
-    for why, candidate in candidates.items():
-        plan = decide_nodes(model, candidate, settings.skip)
-        quantized = quantized_tensors(model, plan, candidate)
-        found = sum(name in quantized for name in names)
-        if found == len(names):
-            notes = (NOTE.format(", ".join(wanted), why),) if why and is_right else ()
-            return replace(choice, target=candidate, notes=(*choice.notes, *notes))
-        best, most = (candidate, found) if found > most else (best, most)
-    return replace(choice, target=best)
+    best, why, missing = target, "", names
+    for reason, candidate in candidates.items():
+        quantized = quantized_tensors(model, decide_nodes(model, candidate, settings.skip), candidate)
+        left = [name for name in names if name not in quantized]
+        if not reason or len(left) < len(missing):
+            best, why, missing = candidate, reason, left
+        if not missing:
+            break
+    notes = [NOTE.format(", ".join(wanted), why)] if why else []
+    if missing:
+        notes.append(FLOAT_NOTE.format(", ".join(wanted), f"{', '.join(missing)} {'are' if missing[1:] else 'is'}"))
+    best = replace(best, grid_ends=frozenset(names))
+    return replace(choice, target=best, notes=(*choice.notes, *(notes if is_right else ())))
 
 
 def _names(model: ir.Model, asked: IoTypes) -> list[str]:

@@ -52,6 +52,7 @@ class PaddlePolicy:
     keeps_grid: frozenset[str] = frozenset()
     only_between_weighted: bool = False
     integer_ends: frozenset[str] = frozenset()
+    grid_ends: frozenset[str] = frozenset()
     float_small_numbers: bool = True
     float_stem: StemLimits = DEVICE_STEM
     costs: KernelCosts | None = None

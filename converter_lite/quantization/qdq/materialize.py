@@ -3,7 +3,7 @@
 Rules:
 
 1. A tensor with parameters gets one Q/DQ pair behind it. Integer nodes read the pair; float nodes read it only if the tensor
-   comes from an integer node (whose float result then need not exist).
+   comes from an integer node (whose float result then need not exist), or is an input that is to be integers in the file.
 2. A Relu or Clip that is the last step of an integer node is dropped where saturation of the output grid does its work.
 3. A planned weight or bias becomes an integer initializer behind one DequantizeLinear (two and an Add where it has two parts;
    and a Mul, where it has input scales), stored once for all its readers.
@@ -280,8 +280,9 @@ class _Materializer:
         if params is None or value.name is None:
             return
         integer_producer = producer is not None and self.plan.mode(producer) is NodeMode.INTEGER
-        readers = [(n, i) for n, i in value.uses() if reads_grid(n, i, self.plan)]
-        replaces_output = integer_producer and value.is_graph_output()
+        is_end = value.name in self.plan.ends
+        readers = [(n, i) for n, i in value.uses() if reads_grid(n, i, self.plan) or (is_end and producer is None)]
+        replaces_output = (integer_producer or is_end) and value.is_graph_output() and producer is not None
         if not readers and not replaces_output:
             return
         name = value.name
