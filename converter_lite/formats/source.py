@@ -77,7 +77,7 @@ class Source:
         def copy() -> QuantizedModel:
             return QuantizedModel(quantized.model.clone(), quantized.plan, dict(quantized.q_weights))
 
-        if not quantized.plan.quantized_nodes:
+        if not quantized.plan.holds_integers:
             return cls(quantized.model, size, where)
         return cls(build.qdq_model(copy()), size, where, copy)
 

@@ -447,7 +447,7 @@ class _Conversion:
     def _quantize(self, job: _Job, resources: Resources) -> QuantizedModel:
         copy = job.prepared.copy()
         if job.choice is None:
-            if not copy.plan.quantized_nodes:
+            if not copy.plan.holds_integers:
                 return copy
             adapted = job.format.adapt(copy, log=self.log)
             self._report_plan(adapted.plan, job)

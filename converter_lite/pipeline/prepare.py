@@ -114,7 +114,7 @@ class Preparation:
 def _prepare(source: Source, requirements: GraphRequirements, rewrites: Rewrites) -> Prepared:
     quantized = source.graph(keep_qdq=requirements.keeps_qdq)
     notes = _fix_batch(quantized.model) if requirements.static else []
-    if quantized.plan.quantized_nodes:
+    if quantized.plan.holds_integers:
         return Prepared(quantized, settle(quantized.model), notes)
     if requirements.float32 and compute_in_float32(quantized.model):
         notes.append("float16 is computed in float32, which is what is quantized")

@@ -126,6 +126,11 @@ class QuantPlan:
         return any(params.pair_rules for params in self.weights.values())
 
     @property
+    def holds_integers(self) -> bool:
+        """Whether any tensor is quantized: pairs may stand between nodes that compute with floats."""
+        return bool(self.quantized_nodes or self.activations)
+
+    @property
     def quantized_nodes(self) -> list[str]:
         """Names of nodes that are not float, in plan order."""
         return [name for name, decision in self.nodes.items() if decision.mode is not NodeMode.FLOAT]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import onnx
@@ -233,3 +234,14 @@ def test_types_that_paddle_lacks_are_named_with_the_tensor(
 ) -> None:
     onnx.save(build_proto(f"g ({element}[2,8] x) => (float[2,8] y) {{ y = Cast<to=1>(x) }}"), workshop.model)
     assert words in workshop.fail(1, f"--saveType={kind}")
+
+
+@pytest.mark.parametrize("kind", ["MINDIR_LITE", "NAIVE_BUFFER", "PADDLE"])
+def test_pairs_in_a_model_without_weights_cut_off_what_is_beyond_their_grid(workshop: Workshop, kind: str) -> None:
+    pair = "{0}_i = QuantizeLinear({0}, step, zero) {0}_q = DequantizeLinear({0}_i, step, zero)"
+    text = f"g (float[1,6] x) => (float[1,6] y) {{ {pair.format('x')} e = Exp(x_q) {pair.format('e')} y = Neg(e_q) }}"
+    put(workshop, text, (1, 6), step=np.float32(0.01), zero=np.int8(0))
+    said = workshop.succeed(f"--saveType={kind}").out
+    found = re.search(r"^  y +([\d.]+)", said, re.M)
+    assert found is not None, said
+    assert float(found[1]) > 0.9999

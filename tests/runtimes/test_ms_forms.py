@@ -21,6 +21,7 @@ from converter_lite.formats.mindspore_lite.exporter.writer import write
 from converter_lite.formats.mindspore_lite.format import rebuild
 from converter_lite.formats.mindspore_lite.planning import adapt_plan, for_device
 from converter_lite.formats.mindspore_lite.policy import MS_CPU
+from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.graph import static_shape
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.dynamic import quantize_dynamic
@@ -29,6 +30,7 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.settings import DynamicSettings, FullSettings
 from converter_lite.runtime.context import RunContext
+from tests.formats.paddle.test_grid_ends import GRAPHS, paired, weighted
 from tests.runtimes.conftest import Tally
 from tests.runtimes.ms_case import Case
 from tests.runtimes.ms_cases import FAMILIES
@@ -249,3 +251,14 @@ def test_integer_kernels_give_what_is_read_back(platform: Platform, tally: Tally
             wrong[name] = text
     tally(f"MindSpore Lite 2.0.0, {platform.name}", "operators, full int8", tried=len(cases), wrong=len(wrong))
     assert wrong == {}
+
+
+@pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
+def test_pairs_between_floats_cut_off_what_is_beyond_their_grid(platform: Platform, tmp_path: Path) -> None:
+    platform.skip_if_missing(shim=True)
+    feed = {"x": 4 * normal(1, 4, 6, 6)}
+    models = {re.sub(r"\W+", "_", name): weighted(graph) for name, graph in GRAPHS.items()}
+    files = {name: (write(adapt_plan(read_qdq(paired(text)))), feed) for name, text in models.items()}
+    found = platform.run(files, tmp_path, shim=True)
+    said = {n: found[n].error or problem(found[n].outputs, run(paired(text), feed), 0.05) for n, text in models.items()}
+    assert said == dict.fromkeys(models, "")

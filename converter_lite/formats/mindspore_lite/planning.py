@@ -23,6 +23,7 @@ from converter_lite.quantization.blocks import BLOCKED, refuse_onnx_only
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.clamps import add_clamps
 from converter_lite.quantization.grid_nodes import add_rounding, needs_rounding
+from converter_lite.quantization.placement import reads_grid
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.settings import DynamicSettings, WeightSettings
 from converter_lite.targets.operands import has_short_columns, is_recurrent, stored_weight, stored_weights, weight_of
@@ -95,8 +96,7 @@ def adapt_plan(quantized: QuantizedModel) -> QuantizedModel:
     }
     plan.weights = {name: params for name, params in plan.weights.items() if name in used}
     adapted = QuantizedModel(quantized.model, plan, quantized.q_weights)
-    if needs_rounding(quantized.plan):
-        add_rounding(quantized, plan)
+    add_rounding(quantized, plan, rounded=needs_rounding(quantized.plan))
     add_clamps(adapted)
     return adapted
 
@@ -138,7 +138,10 @@ def _keeps_its_grid(plan: QuantPlan, node: ir.Node) -> bool:
 
 
 def _between_integers(quantized: QuantizedModel, node: ir.Node) -> bool:
-    """Whether data inputs and the result (or that of the activation inside of a weighted node) have 8-bit parameters."""
+    """Whether data inputs and the result (or that of the activation inside of a weighted node) have 8-bit parameters.
+
+    A result that somebody reads as it is, beside its grid, is none: the kernel gives the grid to all of them.
+    """
 
     def known(value: ir.Value | None) -> bool:
         params = quantized.plan.activations.get(value.name or "") if value is not None else None
@@ -149,4 +152,5 @@ def _between_integers(quantized: QuantizedModel, node: ir.Node) -> bool:
     results = [node.outputs[0]]
     if follower is not None and inner_activation(follower):
         results += follower.outputs
-    return bool(data) and all(map(known, data)) and any(map(known, results))
+    is_seen = any(not reads_grid(user, at, quantized.plan) for value in results[-1:] for user, at in value.uses())
+    return bool(data) and all(map(known, data)) and any(map(known, results)) and not is_seen

@@ -13,6 +13,7 @@ from converter_lite.formats.base import FileOptions
 from converter_lite.formats.mindspore_lite.format import output_format
 from converter_lite.formats.mindspore_lite.planning import adapt_plan
 from converter_lite.formats.mindspore_lite.policy import MS_CPU
+from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.kernels.params import QuantSpec, params_from_range
 from converter_lite.quantization.full import quantize_full
 from converter_lite.quantization.grid_nodes import REASON
@@ -20,7 +21,8 @@ from converter_lite.quantization.plan import NodeMode, QuantizedModel
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.settings import FullSettings
 from converter_lite.runtime.engine import DEFAULT_ENGINE
-from tests.support import build, clone, full, normal, samples_of
+from tests.formats.paddle.test_grid_ends import GRAPHS, paired, weighted
+from tests.support import build, clone, full, normal, run, samples_of
 
 MODEL = """
     g (float[1,6] x) => (float[1,4] y)
@@ -93,3 +95,13 @@ def test_averages_get_the_grid_of_their_input_and_means_of_pictures_stay_float()
     assert grids["d"].scale < grids["c"].scale / 2
     modes = {node.op_type: made.plan.mode(node) for node in made.model.graph}
     assert (modes["AveragePool"], modes["GlobalAveragePool"]) == (NodeMode.INTEGER, NodeMode.FLOAT)
+
+
+@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
+def test_what_a_pair_cuts_off_is_cut_off_between_floats(graph: str, tmp_path: Path) -> None:
+    like, file, given = paired(weighted(graph)), output_format(FileOptions()), 4 * normal(1, 4, 6, 6)
+    (expected,) = run(paired(weighted(graph)), {"x": given}).values()
+    file.write(adapt_plan(read_qdq(paired(weighted(graph)))), tmp_path / "m.ms")
+    session = DEFAULT_ENGINE.session(file.runnable(tmp_path / "m.ms", like=like), threads=1)
+    (found,) = session.run({"x": given}).values()
+    assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
