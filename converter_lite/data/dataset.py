@@ -16,9 +16,9 @@ from converter_lite.data.files import FileList, fingerprint_files, list_files
 from converter_lite.data.images import ImagePreprocess, is_picture
 from converter_lite.data.inputs import InputSpec, check_names, format_shape
 from converter_lite.data.layout import Layout
-from converter_lite.data.prefetch import ordered_map
 from converter_lite.data.sources import OpenedSource, Source, open_bins, open_images
 from converter_lite.errors import DataError
+from converter_lite.execution.ordered import map_ordered
 
 MAX_WORKERS = 4
 """Default number of decoding threads; more would starve the inference that they feed."""
@@ -63,7 +63,7 @@ class FileDataset:
         sources: One per model input, equally many files.
         stack: Files that make one sample, for a model with a fixed batch. The last sample is filled up from the first
             files, so that every file counts at least once.
-        workers: Decoding threads; 0 = none.
+        workers: Decoding threads; 1 or 0: samples are read in the thread that takes them.
         settings: What affects the content besides the files, for the fingerprint.
         log_notes: See :attr:`Dataset.notes`.
         log_warnings: See :attr:`Dataset.warnings`.
@@ -131,7 +131,7 @@ class FileDataset:
 
     def tail(self, start: int) -> Iterator[dict[str, NDArray[Any]]]:
         """See :class:`Dataset`."""
-        return ordered_map(self._sample, range(start, self.length), workers=self.workers)
+        return map_ordered(self._sample, range(start, self.length), self.workers)
 
     def part(self, start: int, stop: int) -> FilePart:
         """Samples number ``start`` to ``stop - 1`` in a form that can be pickled, for a process that sees the same files."""
@@ -197,7 +197,7 @@ def open_dataset(
         contents: The preprocessing of pictures, or the layout of BIN files of four-dimensional inputs (``inputDataFormat``).
         size: ``calibrate_size``, files used of each directory; ``None`` = all.
         confined: Refuse links to files outside the directories.
-        workers: Decoding threads; ``None`` = one per core, at most ``MAX_WORKERS``; 0 = none.
+        workers: Decoding threads; ``None`` = one per core, at most ``MAX_WORKERS``; 1 or 0: none of their own.
 
     Raises:
         DataError: Names, files, sizes or settings do not fit the model or each other.

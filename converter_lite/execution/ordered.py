@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from typing import Any
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
-def map_ordered(function: Any, items: Iterable[Any], threads: int, *, together: int = 1) -> Iterator[Any]:
-    """``map`` over worker threads: order kept, at most ``2 * threads`` tasks under way. One thread is the caller's own.
+def map_ordered(
+    function: Callable[[Item], Result], items: Iterable[Item], threads: int, *, together: int = 1
+) -> Iterator[Result]:
+    """``map`` over worker threads: order kept, at most ``2 * threads`` tasks under way. One thread, or none, is the caller's own.
+
+    An exception of ``function`` is raised where its result would have come. No thread is left when the iterator is exhausted,
+    fails or is closed. Threads start with the first ``next``.
 
     Args:
         function: Called in threads.
@@ -23,20 +31,19 @@ def map_ordered(function: Any, items: Iterable[Any], threads: int, *, together: 
         return
     iterator = iter(items)
     tasks = iter(lambda: list(islice(iterator, together)), [])
-    pending: deque[Future[list[Any]]] = deque()
-    with ThreadPoolExecutor(max_workers=threads) as pool:
-        try:
-            for task in islice(tasks, 2 * threads):
+    pending: deque[Future[list[Result]]] = deque()
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="ordered")
+    try:
+        for task in islice(tasks, 2 * threads):
+            pending.append(pool.submit(_apply, function, task))
+        while pending:
+            results = pending.popleft().result()
+            for task in islice(tasks, 1):
                 pending.append(pool.submit(_apply, function, task))
-            while pending:
-                results = pending.popleft().result()
-                for task in islice(tasks, 1):
-                    pending.append(pool.submit(_apply, function, task))
-                yield from results
-        finally:
-            for future in pending:
-                future.cancel()
+            yield from results
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _apply(function: Any, items: list[Any]) -> list[Any]:
+def _apply(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
     return [function(item) for item in items]
