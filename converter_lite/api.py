@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -423,6 +424,9 @@ def quant_post_dynamic(
 
 def _source(model_dir: str | Path, model_filename: str | None, params_filename: str | None) -> ConvertRequest:
     """A request that names the model; anything but an ``.onnx`` file is a Paddle model."""
+    if not isinstance(model_dir, str | PathLike):
+        hint = "PaddleSlim's calls begin with the executor: leave it out, or name it at the end (executor=...)"
+        raise UsageError(f"must be a path, not {type(model_dir).__name__}", where="model_dir", hint=hint)
     path = Path(model_dir) / model_filename if model_filename is not None else Path(model_dir)
     named = path.suffix in (".pdmodel", ".json") or path.name == "__model__"
     is_paddle = path.is_dir() or named or params_filename is not None

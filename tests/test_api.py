@@ -381,6 +381,12 @@ def test_static_quantization_refuses_what_it_does_not_know(workshop: Workshop, o
     assert not Path("static.onnx").exists()
 
 
+def test_calls_that_begin_with_an_executor_are_told_where_it_goes(workshop: Workshop) -> None:
+    with pytest.raises(UsageError, match="not object") as raised:
+        quant_post_static(object(), "model.onnx", samples)  # type: ignore[arg-type]
+    assert "executor=" in raised.value.hint
+
+
 def test_static_quantization_with_four_bits_stores_weights_of_four_bits(workshop: Workshop) -> None:
     quant_post_static(
         "model.onnx", "static", samples, weight_bits=4, activation_bits=4, quantizable_op_type=["conv2d", "mul"]

@@ -18,6 +18,7 @@ from converter_lite.analysis.recorded import SET, read_archive
 from converter_lite.analysis.tensor_errors import TensorError, TensorErrorSums
 from converter_lite.data.inputs import format_shape
 from converter_lite.errors import DataError, did_you_mean
+from converter_lite.log import counted
 from converter_lite.quantization.detections import detection_thresholds
 from converter_lite.reports.csv_rows import name_field, number_field
 from converter_lite.reports.observation import observable
@@ -103,7 +104,7 @@ def compare_recorded(
     """
     if len(recorded) != len(feeds):
         raise DataError(
-            f"there are outputs for {len(recorded)} samples, and {len(feeds)} samples",
+            f"there are outputs for {counted(len(recorded), 'sample')}, and {counted(len(feeds), 'sample')}",
             where=where,
             hint="give --inputs or --samples of the recording",
         )

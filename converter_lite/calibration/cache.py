@@ -1,8 +1,9 @@
 """Statistics on disk, so a second calibration of the same graph on the same data reads no sample, and a killed one resumes.
 
 One file per group of tensors, named by a hash of everything that its content depends on: the graph that computes the statistics
-(weights included, hence also equalization and smoothing), the data and their preprocessing, and this module's format. Files
-are replaced as a whole, so a killed run leaves the last complete state; a file that cannot be read is ignored with a warning.
+(weights included, hence also equalization and smoothing), the data and their preprocessing, the version of the runtime and this
+module's format. Files are replaced as a whole, so a killed run leaves the last complete state; a file that cannot be read is
+ignored with a warning.
 
 Within a run the output formats share what was found: one that observes the same graph collects only what is still unknown.
 """
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from converter_lite.calibration.statistics import Need, TensorStatistics
 from converter_lite.kernels.histogram import MAX_BINS, SMALLEST_EXPONENT, Histogram
 from converter_lite.log import Log
+from converter_lite.runtime.engine import engine_version
 from converter_lite.runtime.serializing import message
 from converter_lite.system.archives import BROKEN_ARCHIVE
 
@@ -66,7 +68,7 @@ class StatisticsCache:
         """File of a group of tensors that a graph with this digest observes; ``None`` if nothing is kept on disk."""
         if self._folder is None:
             return None
-        digest = hashlib.sha256(repr((FORMAT, graph, self._fingerprint, list(names))).encode())
+        digest = hashlib.sha256(repr((FORMAT, engine_version(), graph, self._fingerprint, list(names))).encode())
         return self._folder / f"{digest.hexdigest()}.npz"
 
     def load(self, path: Path, names: Sequence[str]) -> tuple[int, Group]:

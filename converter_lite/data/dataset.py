@@ -19,6 +19,7 @@ from converter_lite.data.layout import Layout
 from converter_lite.data.sources import OpenedSource, Source, open_bins, open_images
 from converter_lite.errors import DataError
 from converter_lite.execution.ordered import map_ordered
+from converter_lite.log import counted
 
 MAX_WORKERS = 4
 """Default number of decoding threads; more would starve the inference that they feed."""
@@ -284,4 +285,6 @@ def _stack_notes(count: int, stack: int) -> list[str]:
     if stack == 1:
         return []
     filled = f"; the last batch is filled up with the first {stack - count % stack} file(s)" if count % stack else ""
-    return [f"the model has a fixed batch of {stack}: {count} files make {-(-count // stack)} samples{filled}"]
+    return [
+        f"the model has a fixed batch of {stack}: {count} files make {counted(-(-count // stack), 'sample')}{filled}"
+    ]

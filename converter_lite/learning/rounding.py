@@ -42,6 +42,7 @@ from converter_lite.learning.training import (
     rounding_regularizer,
     sizes_of_results,
 )
+from converter_lite.log import counted
 from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.held_out import split, times, with_copies
 from converter_lite.quantization.pictures import changed, channel_axis
@@ -198,7 +199,7 @@ class _Lesson:
         drawn = times(self.pictures) * len(self.pictures)
         for_blocks, total, announced = self._plan(drawn)
         self.deadline = time.monotonic() + OVERDUE * announced
-        kinds = f"{len(self.samples)} samples{', mirrored and cut' if self.picture is not None else ''}"
+        kinds = f"{counted(len(self.samples), 'sample')}{', mirrored and cut' if self.picture is not None else ''}"
         self.log.info(
             f"learning from the float network: {for_blocks} steps of {len(self.blocks)} blocks, {total} of {self.batch} of "
             f"{kinds}; about {announced:.0f} s on two cores and {self.memory / 2**20:.0f} MiB of memory"

@@ -56,7 +56,7 @@ def accuracy_lines(accuracy: Sequence[OutputAccuracy], *, samples: int, kind: st
         kind: Which.
     """
     lines = [
-        f"  compared with the float model on {samples} {kind} samples, in exact arithmetic:",
+        f"  compared with the float model on {counted(samples, f'{kind} sample')}, in exact arithmetic:",
         f"  {'output':<28} {'cosine':>9} {'least':>9} {'SQNR dB':>8} {'max error':>10} {'max value':>10}",
     ]
     for output in accuracy:

@@ -175,6 +175,13 @@ def _load(model: bytes | str | Path, tensors: Mapping[str, NDArray[Any]], option
         raise ModelError(f"onnxruntime cannot load the model: {_first_line(error)}") from error
 
 
+def engine_version() -> str:
+    """Version of the runtime, whose kernels differ in the last digits of what they compute."""
+    import onnxruntime as ort
+
+    return str(ort.__version__)
+
+
 def _options(threads: int, *, optimize: bool, exact: bool, folded: bool = False) -> Any:
     import onnxruntime as ort
 

@@ -133,6 +133,14 @@ def test_other_weights_and_other_data_are_collected_anew(tmp_path: Path) -> None
     assert len(list(tmp_path.iterdir())) == 3
 
 
+def test_statistics_of_another_runtime_are_collected_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    statistics(tmp_path, samples())
+    monkeypatch.setattr("onnxruntime.__version__", "0.1")
+    again = samples()
+    statistics(tmp_path, again)
+    assert again.reads == COUNT
+
+
 @pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "text", "other tensors", "impossible"])
 def test_a_damaged_file_is_ignored_with_a_warning(tmp_path: Path, damage: str) -> None:
     statistics(tmp_path, samples())

@@ -41,7 +41,7 @@ def test_a_folder_holds_a_folder_for_each_input(workshop: Workshop) -> None:
     for name, array in {"x": normal(5, 4), "rows": np.array([4, 4, 3])}.items():
         (Path("proof") / name).mkdir(parents=True)
         array.tofile(Path("proof") / name / "0.bin")
-    assert "on 1 proof samples" in workshop.succeed("--proofData=proof", model="two.onnx").out
+    assert "on 1 proof sample," in workshop.succeed("--proofData=proof", model="two.onnx").out
     assert "on 4 proof samples" in workshop.succeed("--proofData=bins").out
 
 
