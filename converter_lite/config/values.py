@@ -86,6 +86,8 @@ def _parse_names(key: Key, text: str) -> tuple[str, ...]:
     names = [unquote(name.strip()) for name in re.findall(r"\s*'[^']*'\s*(?=,|$)|[^,]+|(?<=,)(?=,|$)|^(?=,)", text)]
     if len(names) > 1 and not names[-1]:
         names.pop()  # the original accepts a comma at the end
+    if unclosed := next((name for name in names if name.startswith("'") and "'" not in name[1:]), ""):
+        raise ValueError(f"a single quote is not closed: {shorten(unclosed)}")
     if not all(names):
         raise ValueError(f"must be names separated by commas, one is empty in {shorten(text)}")
     return tuple(names)

@@ -141,7 +141,7 @@ BAD: dict[Slot, list[str]] = {
     ("common_quant_param", "bit_num"): [*INTEGERS, "17", "4294967304", "=8", "8 = 8"],
     ("common_quant_param", "min_quant_weight_size"): INTEGERS,
     ("common_quant_param", "min_quant_weight_channel"): INTEGERS,
-    ("common_quant_param", "skip_quant_node"): [",", "a,,b", ",a", "''"],
+    ("common_quant_param", "skip_quant_node"): [",", "a,,b", ",a", "''", "'first, part,b", "a,'b"],
     ("common_quant_param", "target_cosine"): ["0", "1", "1.5", "-0.9", "99%", "nan"],
     ("common_quant_param", "target_error"): ["0", "-1", "1e39", "inf", "small"],
     ("common_quant_param", "max_float_nodes"): INTEGERS,
