@@ -114,6 +114,12 @@ def test_files_that_would_run_code_or_cannot_be_recorded_are_refused(name: str, 
     assert not (made / "executed").exists()
 
 
+def test_a_trace_with_attention_as_one_operator_is_refused_with_what_to_call(made: Path) -> None:
+    with pytest.raises(ConverterError, match="_transformer_encoder_layer_fwd") as refused:
+        read("PYTORCH", made / "fused.pt", {"src": (1, 3, 8)})
+    assert "set_fastpath_enabled(False)" in refused.value.hint
+
+
 def test_a_pickled_network_is_read_if_the_user_trusts_it(made: Path) -> None:
     model = read("PYTORCH", made / "network.pt", {"input": (1, 2)}, unsafe=True).model
     assert [node.op_type for node in model.graph] == ["Gemm"]

@@ -171,6 +171,12 @@ def traced(folder):
     record(folder / "traced.jit", {"picture": picture}, {"output": network(picture)})
 
 
+def fused(folder):
+    """Attention as one operator, which a trace holds unless it is told otherwise."""
+    layer, rows = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(), torch.randn(1, 3, 8)
+    torch.jit.trace(layer, rows).save(str(folder / "fused.pt"))
+
+
 class Branch(nn.Module):
     def forward(self, x):
         if bool(x.sum() > 0):
@@ -294,7 +300,7 @@ def quantized(folder):
     exported(folder / "at_run_time.pt2", QuantizedAtRunTime(), {"x": torch.randn(2, 3)})
 
 
-MODELS = (mobilenet, recurrent, projected, unchanged, scripted, other_floats, traced, refused, quantized)
+MODELS = (mobilenet, recurrent, projected, unchanged, scripted, other_floats, traced, fused, refused, quantized)
 
 
 def silero(path, folder):

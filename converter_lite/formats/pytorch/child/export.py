@@ -15,6 +15,13 @@ from converter_lite.formats.child import MODEL, Answer, Refusal
 OPSET = 18
 """What PyTorch's exporter has its operators in; others are made of them."""
 
+FAST_PATHS = ("_native_multi_head_attention", "_transformer_encoder_layer_fwd")
+"""Operators that a trace of attention layers holds unless PyTorch is told to compute them step by step."""
+
+HINT = "export the part of the network without it, or replace it"
+FAST_PATH_HINT = (
+    "call torch.backends.mha.set_fastpath_enabled(False) before torch.jit.trace, or use torch.export.export"
+)
 
 SCOPES = "pkg.torch.onnx.name_scopes"
 """Where the exporter writes which modules and nodes a node of ONNX comes from."""
@@ -52,7 +59,8 @@ def export(
                 verbose=False,
             )
     except torch.onnx.errors.OnnxExporterError as error:
-        raise Refusal(_reason(error), "export the part of the network without it, or replace it") from error
+        reason = _reason(error)
+        raise Refusal(reason, FAST_PATH_HINT if any(name in reason for name in FAST_PATHS) else HINT) from error
     _name_inputs(made.model.graph)
     _name_nodes(made.model.graph, program)
     made.save(str(folder / MODEL), external_data=_bytes(made.model) > 1 << 30)
