@@ -250,9 +250,17 @@ def _last_good(ordered: Sequence[Step], trials: Trials) -> tuple[int, float]:
             break
         scale = loss / forecast[k] if forecast[k] > 0 else 0.0
         k = min(bisect_right(forecast, trials.budget / scale) if scale > 0 else bad, bad) - 1
-        if trials.count % 3 == 0 or k <= good:
+        if trials.count % 3 == 0:
             k = (good + bad) // 2
+        k = max(k, _smaller(ordered, good, bad, trials))
     return good, good_loss
+
+
+def _smaller(ordered: Sequence[Step], good: int, bad: int, trials: Trials) -> int:
+    """How many leading steps, of less than ``bad``, are worth a network where ``good`` of them reach the goal."""
+    if good < 0:
+        return 0
+    return next(k for k in range(good + 1, bad) if trials.is_worth(ordered[:k], instead_of=ordered[:good]))
 
 
 def _larger(ordered: Sequence[Step], k: int, good: int, trials: Trials) -> int:

@@ -247,6 +247,20 @@ def test_networks_of_nearly_the_size_of_one_that_missed_are_not_tried() -> None:
     assert sizes == [420, 0, 310]
 
 
+def test_beside_a_network_that_uses_the_goal_up_the_next_one_is_tried_alone() -> None:
+    """Half the way to the smallest network would cost far too much, and a network more to come back."""
+    ordered = [Step(f"w{i}", 8, 0.0009, 100) for i in range(40)]
+    tried: list[int] = []
+
+    def cosine(widths: dict[str, int]) -> float:
+        tried.append(sum(bits == 8 for bits in widths.values()))
+        return 1 - 0.0009 * tried[-1]
+
+    names = [step.name for step in ordered]
+    search(ordered, Trials(MixedBits(search=True, target_cosine=0.99), cosine, names, 10_000, Log()))
+    assert tried == [11, 14]
+
+
 def test_the_search_stops_at_its_bound() -> None:
     ordered = [Step(f"w{i}", 8, 1e-4, 100) for i in range(500)]
     tried = []
