@@ -364,6 +364,18 @@ def int_attribute(node: ir.Node, name: str, default: int) -> int:
     return default if attr is None else int(attr.as_int())
 
 
+def float_attribute(node: ir.Node, name: str, default: float) -> float:
+    """A float attribute with its default."""
+    attr = node.attributes.get(name)
+    return default if attr is None else float(attr.value)
+
+
+def text_attribute(node: ir.Node, name: str, default: str) -> str:
+    """A string attribute with its default."""
+    attr = node.attributes.get(name)
+    return default if attr is None else str(attr.value)
+
+
 def ints_attribute(node: ir.Node, name: str, default: tuple[int, ...] = ()) -> tuple[int, ...]:
     """An integer-list attribute with its default."""
     attr = node.attributes.get(name)
@@ -377,7 +389,7 @@ def window_pads(
 
     ``size`` is that of the input, which only ``SAME_UPPER`` and ``SAME_LOWER`` ask for. Source: ONNX operator specification.
     """
-    mode, none = attribute(node, "auto_pad", "NOTSET"), (0,) * (2 * len(kernel))
+    mode, none = text_attribute(node, "auto_pad", "NOTSET"), (0,) * (2 * len(kernel))
     if mode in ("NOTSET", ""):
         return ints_attribute(node, "pads", none)
     if mode == "VALID":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.graph import attribute, constant, int_attribute, single_consumer
+from converter_lite.graph import constant, float_attribute, int_attribute, single_consumer
 from converter_lite.passes.channelwise import BATCHNORM, Vector, linear_layer, scale_and_shift
 from converter_lite.passes.rewrite import is_op, merge_into_producer, sole_output
 
@@ -40,7 +40,7 @@ def _fold(node: ir.Node) -> bool:
     gamma, beta, mean, variance = statistics
     if gamma.size != layer.channels:
         return False
-    deviation = variance + float(str(attribute(node, "epsilon", 1e-5)))
+    deviation = variance + float_attribute(node, "epsilon", 1e-5)
     if not np.all(deviation > 0):
         return False
     scale = gamma / np.sqrt(deviation)

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.graph import add_initializer, attribute, constant, input_at, int_attribute, is_constant
+from converter_lite.graph import add_initializer, constant, float_attribute, input_at, int_attribute, is_constant
 from converter_lite.passes.rewrite import is_op, replace
 
 BATCHNORM = "batchnorm"
@@ -58,8 +58,8 @@ def linear_layer(node: ir.Node | None) -> LinearLayer | None:
     bias = constant(bias_value)
     if bias is None or bias.size not in (1, channels) or (bias.ndim > 1 and bias.shape[-1] != bias.size):
         return None
-    beta = attribute(node, "beta", 1.0) if node.op_type == "Gemm" else 1.0
-    values = np.broadcast_to(bias.reshape(-1).astype(np.float64) * float(str(beta)), (channels,))
+    beta = float_attribute(node, "beta", 1.0) if node.op_type == "Gemm" else 1.0
+    values = np.broadcast_to(bias.reshape(-1).astype(np.float64) * beta, (channels,))
     return LinearLayer(node, weight, values, has_bias=True)
 
 

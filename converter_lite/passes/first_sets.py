@@ -150,7 +150,7 @@ def _list_parts(_: ir.Graph, node: ir.Node) -> None:
 
 def _round_power(_: ir.Graph, node: ir.Node) -> None:
     """LpPool: the norm is a whole number."""
-    power = node.attributes["p"].as_float() if "p" in node.attributes else 2.0
+    power = g.float_attribute(node, "p", 2.0)
     if power != int(power):
         raise _refusal(node, f"a norm of {power} has no equal in newer sets")
     node.attributes["p"] = ir.AttrInt64("p", int(power))

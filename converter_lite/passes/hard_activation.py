@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from converter_lite.graph import attribute, clamp_bounds, opset, single_consumer
+from converter_lite.graph import clamp_bounds, float_attribute, opset, single_consumer
 from converter_lite.passes.rewrite import constant_operand, is_number, is_op, replace, scalar_operand
 
 HARD_SWISH_SINCE = 14
@@ -96,8 +96,8 @@ def _gate(value: ir.Value | None, reader: ir.Node) -> Match | None:
     if value is None or producer is None or single_consumer(value) is not reader:
         return None
     if is_op(producer, "HardSigmoid") and producer.inputs[0] is not None:
-        alpha, beta = attribute(producer, "alpha", 0.2), attribute(producer, "beta", 0.5)
-        is_standard = abs(float(str(alpha)) - 1 / 6) < 1e-4 and abs(float(str(beta)) - 0.5) < 1e-4
+        alpha, beta = float_attribute(producer, "alpha", 0.2), float_attribute(producer, "beta", 0.5)
+        is_standard = abs(alpha - 1 / 6) < 1e-4 and abs(beta - 0.5) < 1e-4
         return (producer.inputs[0], [producer]) if is_standard else None
     return _hard_sigmoid(producer)
 

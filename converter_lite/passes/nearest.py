@@ -30,7 +30,7 @@ def gather_by_ratio(model: ir.Model) -> int:
         How many were.
     """
     found = [
-        node for node in model.graph if is_op(node, "Resize") and g.attribute(node, "mode", "nearest") == "nearest"
+        node for node in model.graph if is_op(node, "Resize") and g.text_attribute(node, "mode", "nearest") == "nearest"
     ]
     if found:
         infer_shapes(model)
@@ -39,8 +39,8 @@ def gather_by_ratio(model: ir.Model) -> int:
 
 def _gather(graph: ir.Graph, node: ir.Node) -> bool:
     x, before, after = node.inputs[0], _sides(node.inputs[0]), _sides(node.outputs[0])
-    transform = str(g.attribute(node, "coordinate_transformation_mode", "half_pixel"))
-    rounding = str(g.attribute(node, "nearest_mode", "round_prefer_floor"))
+    transform = g.text_attribute(node, "coordinate_transformation_mode", "half_pixel")
+    rounding = g.text_attribute(node, "nearest_mode", "round_prefer_floor")
     given = node.inputs[SCALES] if len(node.inputs) > SCALES else None
     factors = g.constant(given) if given is not None else np.zeros(0)
     if x is None or not before or len(before) != len(after) or MODES.get(transform) != rounding:

@@ -15,6 +15,7 @@ from converter_lite.graph import (
     ints_attribute,
     scalar,
     single_consumer,
+    text_attribute,
 )
 from converter_lite.passes.rewrite import int_values, is_op, remove
 
@@ -63,8 +64,7 @@ def _fold(pad: ir.Node) -> bool:
 
 def _own_pads(layer: ir.Node) -> Pads | None:
     """The layer's pads, empty when there are none; ``None`` for automatic padding."""
-    auto = layer.attributes.get("auto_pad")
-    mode = auto.as_string() if auto is not None else "NOTSET"
+    mode = text_attribute(layer, "auto_pad", "NOTSET")
     if mode == "VALID":
         return ()
     return ints_attribute(layer, "pads") if mode == "NOTSET" else None
@@ -72,10 +72,9 @@ def _own_pads(layer: ir.Node) -> Pads | None:
 
 def _spatial_pads(pad: ir.Node) -> Pads | None:
     """Begin pads of the spatial axes, then end pads; ``None`` when other axes are padded or anything is unknown."""
-    mode = pad.attributes.get("mode")
     pads, axes = int_values(input_at(pad, 1)), input_at(pad, 3)
     source = pad.inputs[0]
-    if (mode is not None and mode.as_string() != "constant") or pads is None or source is None:
+    if text_attribute(pad, "mode", "constant") != "constant" or pads is None or source is None:
         return None
     if axes is not None:
         expanded = _on_all_axes(pads, int_values(axes), source.shape)

@@ -50,7 +50,7 @@ def _keep_positions(_: ir.Graph, node: ir.Node) -> None:
     factors = g.constant(node.inputs[-1])
     least, most = (1.0, 1.0) if factors is None or not factors.size else (factors.min(), factors.max())
     node.attributes["coordinate_transformation_mode"] = ir.AttrString("coordinate_transformation_mode", "asymmetric")
-    if g.attribute(node, "mode", "nearest") != "nearest":
+    if g.text_attribute(node, "mode", "nearest") != "nearest":
         return
     if least < 1 < most:
         raise ModelError(

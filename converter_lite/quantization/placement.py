@@ -224,7 +224,7 @@ def _keeps_values(node: ir.Node) -> bool:
     entry = operator(node)
     if entry is None or entry.role is not Role.SAME:
         return False
-    if node.op_type != "Pad" or g.attribute(node, "mode", "constant") not in ("constant", b"constant"):
+    if node.op_type != "Pad" or g.text_attribute(node, "mode", "constant") != "constant":
         return True
     value = g.input_at(node, 2)
     added = 0.0 if value is None else g.scalar(value)

@@ -24,7 +24,7 @@ NOTHING: Range = (math.inf, -math.inf)
 
 
 def _hard_sigmoid(node: ir.Node) -> Range:
-    alpha, beta = (float(g.attribute(node, name, usual)) for name, usual in (("alpha", 0.2), ("beta", 0.5)))  # type: ignore[arg-type]
+    alpha, beta = (g.float_attribute(node, name, usual) for name, usual in (("alpha", 0.2), ("beta", 0.5)))
     return (-beta / alpha, (1 - beta) / alpha) if alpha > 0 else EVERYTHING
 
 

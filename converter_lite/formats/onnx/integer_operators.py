@@ -139,7 +139,7 @@ class _Rewriting:
         bias, scales = g.input_at(node, position), [g.constant(node.inputs[at]) for at in (1, 4)]
         if bias is None or scales[0] is None or scales[1] is None:
             return None
-        alpha = node.attributes["alpha"].as_float() if "alpha" in node.attributes else 1.0
+        alpha = g.float_attribute(node, "alpha", 1.0)
         product = np.asarray(alpha * scales[0].reshape(-1)[0] * scales[1], np.float32)
         scale = g.add_initializer(
             self._graph, f"{bias.name}_scale", product if product.size > 1 else product.reshape(()), names=self._names

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.formats.paddle.exporter.lowering import dims, float_attribute
+from converter_lite.formats.paddle.exporter.lowering import dims
 from converter_lite.formats.paddle.kernels import Target
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.quantization.storage import Storage
@@ -181,7 +181,7 @@ def _matrix(node: ir.Node, shape: tuple[int, ...], target: Target) -> Capability
     if len(shape) != 2:
         return _neither("its weight is not a matrix")
     if node.op_type == "Gemm":
-        if g.int_attribute(node, "transA", 0) or float_attribute(node, "alpha", 1.0) <= 0:
+        if g.int_attribute(node, "transA", 0) or g.float_attribute(node, "alpha", 1.0) <= 0:
             return _neither("Gemm with transA or a negative alpha")
         axis = 0 if g.int_attribute(node, "transB", 0) else 1
     else:

@@ -32,18 +32,6 @@ def integers(inputs: Inputs, position: int) -> list[int] | None:
     return None if found is None else [int(i) for i in found.reshape(-1)]
 
 
-def float_of(node: ir.Node, name: str, default: float) -> float:
-    """A float attribute."""
-    attribute = node.attributes.get(name)
-    return default if attribute is None else float(attribute.as_float())
-
-
-def text_of(node: ir.Node, name: str, default: str) -> str:
-    """A string attribute."""
-    value = g.attribute(node, name, default)
-    return value.decode() if isinstance(value, bytes) else str(value)
-
-
 def axes_of(node: ir.Node, inputs: Inputs, position: int = 1) -> list[int]:
     """Axes from an attribute or, in newer operator sets, from an input; empty if they are not given."""
     found = integers(inputs, position)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from converter_lite import graph as g
-from converter_lite.learning.operators.common import Inputs, Operator, axis_of, integers, text_of
+from converter_lite.learning.operators.common import Inputs, Operator, axis_of, integers
 
 REDUCTIONS = {"add": "sum", "mul": "prod", "min": "amin", "max": "amax"}
 """Of scattered values, as PyTorch calls them."""
@@ -60,7 +60,7 @@ def scatter_nd(node: ir.Node, inputs: Inputs) -> Tensor:
 
 
 def _scattered(node: ir.Node, x: Tensor, axis: int, places: Tensor, updates: Tensor) -> Tensor:
-    reduction = text_of(node, "reduction", "none")
+    reduction = g.text_attribute(node, "reduction", "none")
     if reduction == "none":
         return x.scatter(axis, places, updates)
     return x.scatter_reduce(axis, places, updates, REDUCTIONS[reduction])

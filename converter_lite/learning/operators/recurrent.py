@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from converter_lite import graph as g
-from converter_lite.learning.operators.common import Inputs, Operator, given, text_of
+from converter_lite.learning.operators.common import Inputs, Operator, given
 
 _State = tuple[Tensor, ...]
 """What a layer hands from step to step: its result, and the memory of an LSTM; each (batch, hidden)."""
@@ -42,7 +42,7 @@ def recurrent(kind: str) -> Operator:
             parts = weight[number], recurrence[number], *bias[number].chunk(2)
             cell = _cell(kind, node, parts, None if peepholes is None else peepholes[number])
             state = tuple(_start(start, number, x, hidden, is_batch_first) for start in starts)
-            backwards = number == 1 or text_of(node, "direction", "forward") == "reverse"
+            backwards = number == 1 or g.text_attribute(node, "direction", "forward") == "reverse"
             results = []
             for step in (x.flip(0) if backwards else x).unbind(0):
                 state = cell(step, state)

@@ -12,7 +12,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from converter_lite import graph as g
 from converter_lite.kernels.interpolation import ROUNDINGS, TRANSFORMS, nearest, source_positions, weights
-from converter_lite.learning.operators.common import Inputs, float_of, given, integers, text_of
+from converter_lite.learning.operators.common import Inputs, given, integers
 
 _PLAIN_LINEAR = ("half_pixel", "pytorch_half_pixel", "align_corners")
 """Coordinate modes in which PyTorch interpolates height and width itself."""
@@ -24,8 +24,11 @@ _WAYS = {"linear": "bilinear", "bilinear": "bilinear", "nearest": "nearest", "cu
 def resize(node: ir.Node, inputs: Inputs) -> Tensor:
     """Resize, without regions, antialias and weights that leave out what lies outside."""
     x = inputs[0]
-    mode, place = text_of(node, "mode", "nearest"), text_of(node, "coordinate_transformation_mode", "half_pixel")
-    rounding = text_of(node, "nearest_mode", "round_prefer_floor")
+    mode, place = (
+        g.text_attribute(node, "mode", "nearest"),
+        g.text_attribute(node, "coordinate_transformation_mode", "half_pixel"),
+    )
+    rounding = g.text_attribute(node, "nearest_mode", "round_prefer_floor")
     target, factors = _target(node, inputs)
     flags = [name for name in ("antialias", "exclude_outside") if g.int_attribute(node, name, 0)]
     if flags or place not in TRANSFORMS or mode not in ("nearest", "linear", "cubic") or rounding not in ROUNDINGS:
@@ -43,7 +46,7 @@ def resize(node: ir.Node, inputs: Inputs) -> Tensor:
         if mode == "nearest":
             x = x.index_select(axis, torch.tensor(nearest(positions, rounding, size)))
         else:
-            matrix = weights(positions, size, mode, float_of(node, "cubic_coeff_a", -0.75))
+            matrix = weights(positions, size, mode, g.float_attribute(node, "cubic_coeff_a", -0.75))
             x = (x.movedim(axis, -1) @ torch.from_numpy(matrix).to(x.dtype).T).movedim(-1, axis)
     return x
 
@@ -54,7 +57,7 @@ def _target(node: ir.Node, inputs: Inputs) -> tuple[list[int], list[float]]:
     axes = g.ints_attribute(node, "axes", tuple(range(len(shape))))
     target, factors = list(shape), [1.0] * len(shape)
     if sizes:
-        if text_of(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
+        if g.text_attribute(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
             raise ValueError("it keeps the ratio of the sizes")
         for axis, size in zip(axes, sizes, strict=True):
             target[axis], factors[axis] = size, size / shape[axis]
@@ -74,6 +77,6 @@ def _copies_blocks(place: str, rounding: str, sizes: Sequence[int], target: Sequ
 def grid_sample(node: ir.Node, inputs: Inputs) -> Tensor:
     """GridSample."""
     x, grid = inputs
-    way, outside = text_of(node, "mode", "linear"), text_of(node, "padding_mode", "zeros")
+    way, outside = g.text_attribute(node, "mode", "linear"), g.text_attribute(node, "padding_mode", "zeros")
     corners = bool(g.int_attribute(node, "align_corners", 0))
     return F.grid_sample(x, grid, mode=_WAYS[way], padding_mode=outside, align_corners=corners)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from converter_lite import graph as g
-from converter_lite.learning.operators.common import Inputs, axes_of, given, integers, text_of
+from converter_lite.learning.operators.common import Inputs, axes_of, given, integers
 
 
 def reshape(node: ir.Node, inputs: Inputs) -> Tensor:
@@ -74,7 +74,7 @@ def expand(node: ir.Node, inputs: Inputs) -> Tensor:
 
 def pad(node: ir.Node, inputs: Inputs) -> Tensor:
     """Pad."""
-    x, mode = inputs[0], text_of(node, "mode", "constant")
+    x, mode = inputs[0], g.text_attribute(node, "mode", "constant")
     sizes = [int(i) for i in inputs[1]]
     axes = axes_of(node, inputs, 3) or list(range(x.dim()))
     ends = dict(zip((axis % x.dim() for axis in axes), zip(sizes, sizes[len(axes) :], strict=False), strict=True))
@@ -109,7 +109,7 @@ def depth_to_space(node: ir.Node, inputs: Inputs) -> Tensor:
     """DepthToSpace."""
     x, block = inputs[0], g.int_attribute(node, "blocksize", 1)
     n, c, h, w = x.shape
-    if text_of(node, "mode", "DCR") == "CRD":
+    if g.text_attribute(node, "mode", "DCR") == "CRD":
         return F.pixel_shuffle(x, block)
     parts = x.reshape(n, block, block, c // block**2, h, w)
     return parts.permute(0, 3, 4, 1, 5, 2).reshape(n, c // block**2, h * block, w * block)
@@ -119,7 +119,7 @@ def space_to_depth(node: ir.Node, inputs: Inputs) -> Tensor:
     """SpaceToDepth."""
     x, block = inputs[0], g.int_attribute(node, "blocksize", 1)
     n, c, h, w = x.shape
-    if text_of(node, "mode", "DCR") == "CRD":
+    if g.text_attribute(node, "mode", "DCR") == "CRD":
         return F.pixel_unshuffle(x, block)
     parts = x.reshape(n, c, h // block, block, w // block, block)
     return parts.permute(0, 3, 5, 1, 2, 4).reshape(n, c * block**2, h // block, w // block)

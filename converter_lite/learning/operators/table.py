@@ -22,18 +22,16 @@ from converter_lite.learning.operators.common import (
     Inputs,
     Operator,
     axes_of,
-    float_of,
     given,
     integers,
-    text_of,
 )
 
 
 def _gemm(node: ir.Node, inputs: Inputs) -> Tensor:
     a = inputs[0].T if g.int_attribute(node, "transA", 0) else inputs[0]
     b = inputs[1].T if g.int_attribute(node, "transB", 0) else inputs[1]
-    product, c = a @ b * float_of(node, "alpha", 1.0), given(inputs, 2)
-    return product if c is None else product + c * float_of(node, "beta", 1.0)
+    product, c = a @ b * g.float_attribute(node, "alpha", 1.0), given(inputs, 2)
+    return product if c is None else product + c * g.float_attribute(node, "beta", 1.0)
 
 
 def _clip(node: ir.Node, inputs: Inputs) -> Tensor:
@@ -90,25 +88,25 @@ def _layer_norm(node: ir.Node, inputs: Inputs) -> Tensor:
     x, scale, bias = inputs[0], inputs[1], given(inputs, 2)
     axis = g.int_attribute(node, "axis", -1) % x.dim()
     shape = tuple(x.shape[axis:])
-    normal = F.layer_norm(x, shape, eps=float_of(node, "epsilon", 1e-5)) * scale
+    normal = F.layer_norm(x, shape, eps=g.float_attribute(node, "epsilon", 1e-5)) * scale
     return normal if bias is None else normal + bias
 
 
 def _batch_norm(node: ir.Node, inputs: Inputs) -> Tensor:
     x, scale, bias, mean, variance = inputs[:5]
-    return F.batch_norm(x, mean, variance, scale, bias, eps=float_of(node, "epsilon", 1e-5))
+    return F.batch_norm(x, mean, variance, scale, bias, eps=g.float_attribute(node, "epsilon", 1e-5))
 
 
 def _instance_norm(node: ir.Node, inputs: Inputs) -> Tensor:
-    return F.instance_norm(inputs[0], weight=inputs[1], bias=inputs[2], eps=float_of(node, "epsilon", 1e-5))
+    return F.instance_norm(inputs[0], weight=inputs[1], bias=inputs[2], eps=g.float_attribute(node, "epsilon", 1e-5))
 
 
 def _local_response(node: ir.Node, inputs: Inputs) -> Tensor:
     size = g.int_attribute(node, "size", 1)
     squares = F.pad(inputs[0].square().movedim(1, -1), ((size - 1) // 2, size // 2))
     sums = squares.unfold(-1, size, 1).sum(-1).movedim(-1, 1)
-    bottom = float_of(node, "bias", 1.0) + float_of(node, "alpha", 1e-4) / size * sums
-    return inputs[0] / bottom ** float_of(node, "beta", 0.75)
+    bottom = g.float_attribute(node, "bias", 1.0) + g.float_attribute(node, "alpha", 1e-4) / size * sums
+    return inputs[0] / bottom ** g.float_attribute(node, "beta", 0.75)
 
 
 def _lp_norm(node: ir.Node, inputs: Inputs) -> Tensor:
@@ -129,7 +127,7 @@ def _power(x: Tensor, exponent: Tensor) -> Tensor:
 
 
 def _hard_sigmoid(node: ir.Node, inputs: Inputs) -> Tensor:
-    return (inputs[0] * float_of(node, "alpha", 0.2) + float_of(node, "beta", 0.5)).clamp(0, 1)
+    return (inputs[0] * g.float_attribute(node, "alpha", 0.2) + g.float_attribute(node, "beta", 0.5)).clamp(0, 1)
 
 
 def _divide(node: ir.Node, inputs: Inputs) -> Tensor:
@@ -145,19 +143,19 @@ def _mod(node: ir.Node, inputs: Inputs) -> Tensor:
 
 def _selu(node: ir.Node, inputs: Inputs) -> Tensor:
     alpha, gamma = (
-        float_of(node, "alpha", 1.67326319217681884765625),
-        float_of(node, "gamma", 1.05070102214813232421875),
+        g.float_attribute(node, "alpha", 1.67326319217681884765625),
+        g.float_attribute(node, "gamma", 1.05070102214813232421875),
     )
     return gamma * F.elu(inputs[0], alpha)
 
 
 def _shrink(node: ir.Node, inputs: Inputs) -> Tensor:
-    x, border, bias = inputs[0], float_of(node, "lambd", 0.5), float_of(node, "bias", 0.0)
+    x, border, bias = inputs[0], g.float_attribute(node, "lambd", 0.5), g.float_attribute(node, "bias", 0.0)
     return torch.where(x < -border, x + bias, torch.where(x > border, x - bias, torch.zeros_like(x)))
 
 
 def _threshold(node: ir.Node, inputs: Inputs) -> Tensor:
-    return torch.where(inputs[0] > float_of(node, "alpha", 1.0), inputs[0], torch.zeros_like(inputs[0]))
+    return torch.where(inputs[0] > g.float_attribute(node, "alpha", 1.0), inputs[0], torch.zeros_like(inputs[0]))
 
 
 def _is_infinite(node: ir.Node, inputs: Inputs) -> Tensor:
@@ -167,7 +165,7 @@ def _is_infinite(node: ir.Node, inputs: Inputs) -> Tensor:
 
 
 def _einsum(node: ir.Node, inputs: Inputs) -> Tensor:
-    return torch.einsum(text_of(node, "equation", "").replace(" ", ""), *inputs)
+    return torch.einsum(g.text_attribute(node, "equation", "").replace(" ", ""), *inputs)
 
 
 def _range(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
@@ -204,7 +202,8 @@ def _all_spatial(function: Callable[..., Tensor]) -> Operator:
 def _with(function: Callable[..., Any], **settings: tuple[str, float]) -> Operator:
     """A function of one input and of float attributes, each given as its name and default."""
     return lambda node, inputs: function(
-        inputs[0], **{name: float_of(node, attribute, default) for name, (attribute, default) in settings.items()}
+        inputs[0],
+        **{name: g.float_attribute(node, attribute, default) for name, (attribute, default) in settings.items()},
     )
 
 
@@ -251,7 +250,7 @@ OPERATORS: Mapping[str, Operator] = {
     "GatherElements": indexing.gather_elements,
     "GatherND": indexing.gather_nd,
     "GRU": recurrent.recurrent("GRU"),
-    "Gelu": lambda node, inputs: F.gelu(inputs[0], approximate=text_of(node, "approximate", "none")),
+    "Gelu": lambda node, inputs: F.gelu(inputs[0], approximate=g.text_attribute(node, "approximate", "none")),
     "Gemm": _gemm,
     "GlobalAveragePool": _all_spatial(torch.mean),
     "GlobalMaxPool": _all_spatial(torch.amax),

@@ -51,7 +51,7 @@ def _pads_of_transposed(
     node: ir.Node, before: tuple[int, ...], full: tuple[int, ...], strides: Sequence[int]
 ) -> tuple[int, ...]:
     """What is cut off at both ends, from the size of the output where that is given."""
-    mode = g.attribute(node, "auto_pad", "NOTSET")
+    mode = g.text_attribute(node, "auto_pad", "NOTSET")
     wanted = g.ints_attribute(node, "output_shape")[-len(before) :]
     if not wanted and mode in ("NOTSET", "", "VALID"):
         return g.ints_attribute(node, "pads", (0,) * 2 * len(before)) if mode != "VALID" else (0,) * 2 * len(before)

@@ -80,8 +80,7 @@ def _einsum(graph: ir.Graph, node: ir.Node) -> bool:
 
 def _terms(node: ir.Node) -> tuple[list[_Operand], str] | None:
     """Operands and the letters of the result, if the equation is one of those that are spelled out."""
-    text = g.attribute(node, "equation", "")
-    equation = (text.decode() if isinstance(text, bytes) else str(text)).replace(" ", "")
+    equation = g.text_attribute(node, "equation", "").replace(" ", "")
     left, arrow, result = equation.partition("->")
     terms = left.split(",")
     values = [value for value in node.inputs if value is not None]

@@ -33,7 +33,7 @@ def _multiply(graph: ir.Graph, node: ir.Node) -> bool:
     shape, filters, result = g.static_shape(x), g.static_shape(weight), g.static_shape(node.outputs[0])
     if x is None or weight is None or shape is None or filters is None or result is None or not _is_computed(weight):
         return False
-    if len(shape) not in RANKS or shape[0] != 1 or g.attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", b"NOTSET"):
+    if len(shape) not in RANKS or shape[0] != 1 or g.text_attribute(node, "auto_pad", "NOTSET") != "NOTSET":
         return False
     groups, places, rows = g.int_attribute(node, "group", 1), math.prod(result[2:]), math.prod(filters[1:])
     read = reshaped(graph, node, _unfolded(graph, node, x, filters[2:]), (1, groups, rows, places))

@@ -34,10 +34,10 @@ def _scaled_elu(graph: ir.Graph, node: ir.Node) -> bool:
     if x is None or x.dtype is not ir.DataType.FLOAT:
         return False
     shape, is_celu = g.static_shape(x), node.op_type == "Celu"
-    alpha = float(g.attribute(node, "alpha", 1.0 if is_celu else SELU_ALPHA))  # type: ignore[arg-type]
+    alpha = g.float_attribute(node, "alpha", 1.0 if is_celu else SELU_ALPHA)
     if is_celu and alpha <= 0:
         return False
-    factor = alpha if is_celu else float(g.attribute(node, "gamma", SELU_GAMMA))  # type: ignore[arg-type]
+    factor = alpha if is_celu else g.float_attribute(node, "gamma", SELU_GAMMA)
     if is_celu and alpha != 1.0:
         inner = g.add_initializer(graph, f"{node.name}_alpha", np.array(alpha, np.float32))
         x = insert(graph, node, "Div", [x, inner], shape)

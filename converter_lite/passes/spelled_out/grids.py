@@ -121,10 +121,10 @@ class _Sampling:
 def _grid_sample(graph: ir.Graph, node: ir.Node) -> bool:
     x, grid = node.inputs[0], node.inputs[1]
     shape, sizes = g.static_shape(x), g.static_shape(grid)
-    padding = _text(node, "padding_mode", "zeros")
+    padding = g.text_attribute(node, "padding_mode", "zeros")
     if x is None or grid is None or x.dtype is not ir.DataType.FLOAT or shape is None or sizes is None:
         return False
-    if len(shape) != 4 or _text(node, "mode", "linear") not in LINEAR or padding not in ("zeros", "border"):
+    if len(shape) != 4 or g.text_attribute(node, "mode", "linear") not in LINEAR or padding not in ("zeros", "border"):
         return False
     sampling = _Sampling(graph, node, shape, sizes[:3], int(padding == "zeros"))
     if shape[0] * math.prod(sampling.wide) > COUNTED_EXACTLY:
@@ -187,8 +187,3 @@ def _neighbour(sampling: _Sampling, rows: ir.Value, place: tuple[ir.Value, ir.Va
     channels = (*sampling.places, sampling.shape[1])
     read = insert(graph, node, "Gather", [rows, counted], channels, axis=0)
     return sampling.put("Mul", read, reshaped(graph, node, share, (*sampling.places, 1)), shape=channels)
-
-
-def _text(node: ir.Node, name: str, default: str) -> str:
-    value = g.attribute(node, name, default)
-    return value.decode() if isinstance(value, bytes) else str(value)

@@ -30,8 +30,7 @@ def _spell_out(graph: ir.Graph, node: ir.Node) -> bool:
         return False
     numbers = {}
     for name, usual in (("alpha", 0.0001), ("beta", 0.75), ("bias", 1.0)):
-        found = node.attributes.get(name)
-        stored = np.array(usual if found is None else found.as_float(), np.float32)
+        stored = np.array(g.float_attribute(node, name, usual), np.float32)
         numbers[name] = g.add_initializer(graph, f"{node.name}_{name}", stored)
     column = (shape[0], 1, shape[1], int(np.prod(shape[2:])))
     squares = reshaped(graph, node, insert(graph, node, "Mul", [x, x], shape), column)

@@ -33,7 +33,7 @@ def _places(graph: ir.Graph, node: ir.Node) -> bool:
         modes
         or overlaps
         or any(g.ints_attribute(node, "pads"))
-        or g.attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", b"NOTSET")
+        or g.text_attribute(node, "auto_pad", "NOTSET") != "NOTSET"
     ):
         return False
     (height, width), (rows, columns) = shape[2:], kernel

@@ -58,8 +58,7 @@ def _pad(graph: ir.Graph, node: ir.Node) -> bool:
 
 
 def _mode(node: ir.Node) -> str:
-    mode = g.attribute(node, "mode", "constant")
-    return mode.decode() if isinstance(mode, bytes) else str(mode)
+    return g.text_attribute(node, "mode", "constant")
 
 
 def _pads(node: ir.Node) -> dict[int, tuple[int, int]] | None:

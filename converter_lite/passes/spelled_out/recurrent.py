@@ -69,8 +69,7 @@ def _plain(node: ir.Node) -> bool:
 
 
 def _direction(node: ir.Node) -> str:
-    attr = node.attributes.get("direction")
-    return "forward" if attr is None else attr.as_string()
+    return g.text_attribute(node, "direction", "forward")
 
 
 def _is_needed(node: ir.Node) -> bool:

@@ -48,7 +48,7 @@ def spell_out_resize(model: ir.Model) -> int:
 def _resize(graph: ir.Graph, node: ir.Node) -> bool:
     x, before, after = node.inputs[0], g.static_shape(node.inputs[0]), g.static_shape(node.outputs[0])
     mode, transform, rounding = (
-        _text(node, name, default)
+        g.text_attribute(node, name, default)
         for name, default in (
             ("mode", "nearest"),
             ("coordinate_transformation_mode", "half_pixel"),
@@ -64,7 +64,7 @@ def _resize(graph: ir.Graph, node: ir.Node) -> bool:
     factors = _factors(node, before, after)
     if factors is None or _is_plain(node, (before, after), factors, (mode, transform, rounding)):
         return False
-    coefficient = float(g.attribute(node, "cubic_coeff_a", -0.75))  # type: ignore[arg-type]
+    coefficient = g.float_attribute(node, "cubic_coeff_a", -0.75)
     sizes = list(before)
     for axis, (size, result, factor) in enumerate(zip(before, after, factors, strict=True)):
         if size == result and factor == 1.0:
@@ -82,14 +82,9 @@ def _resize(graph: ir.Graph, node: ir.Node) -> bool:
     return True
 
 
-def _text(node: ir.Node, name: str, default: str) -> str:
-    value = g.attribute(node, name, default)
-    return value.decode() if isinstance(value, bytes) else str(value)
-
-
 def _factors(node: ir.Node, before: tuple[int, ...], after: tuple[int, ...]) -> list[float] | None:
     """Factor of every axis, or ``None`` if they are not known."""
-    if len(node.inputs) <= SCALES or _text(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
+    if len(node.inputs) <= SCALES or g.text_attribute(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
         return None
     found = [result / size for size, result in zip(before, after, strict=True)]
     given = node.inputs[SCALES]

@@ -56,8 +56,7 @@ def spell_out_put_elements(model: ir.Model) -> int:
 
 
 def _reduction(node: ir.Node) -> str:
-    attribute = node.attributes.get("reduction")
-    return PUTS if attribute is None else attribute.as_string()
+    return g.text_attribute(node, "reduction", PUTS)
 
 
 def _chosen(graph: ir.Graph, node: ir.Node) -> bool:

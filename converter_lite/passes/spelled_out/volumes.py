@@ -36,7 +36,7 @@ def _can_flatten(node: ir.Node) -> bool:
     x, result = node.inputs[0], g.static_shape(node.outputs[0])
     is_known = g.constant(node.inputs[1]) is not None and result is not None and "output_shape" not in node.attributes
     is_volume = x is not None and x.dtype is ir.DataType.FLOAT and len(g.static_shape(x) or ()) == 5
-    return is_known and is_volume and g.attribute(node, "auto_pad", "NOTSET") in ("NOTSET", b"NOTSET")
+    return is_known and is_volume and g.text_attribute(node, "auto_pad", "NOTSET") == "NOTSET"
 
 
 def _spread_volume(graph: ir.Graph, node: ir.Node) -> bool:

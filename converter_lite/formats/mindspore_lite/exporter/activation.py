@@ -17,7 +17,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
     required,
 )
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering
-from converter_lite.graph import FLOAT_MAX, attribute, clamp_bounds, input_at
+from converter_lite.graph import FLOAT_MAX, clamp_bounds, float_attribute, input_at, text_attribute
 
 
 def _clip(ctx: Lowering, node: ir.Node) -> None:
@@ -58,7 +58,7 @@ def _plain(kind: Kind) -> Lower:
 
 def _with_alpha(kind: Kind, default: float) -> Lower:
     def lower(ctx: Lowering, node: ir.Node) -> None:
-        alpha = float(attribute(node, "alpha", default))  # type: ignore[arg-type]
+        alpha = float_attribute(node, "alpha", default)
         elementwise(ctx, node, "Activation", activation_type=int(kind), alpha=alpha)
 
     return lower
@@ -66,8 +66,8 @@ def _with_alpha(kind: Kind, default: float) -> Lower:
 
 def _hard_sigmoid(ctx: Lowering, node: ir.Node) -> None:
     """The runtime's HSIGMOID is relu6(x + 3) / 6; other slopes are computed as a line that is clipped."""
-    alpha = float(attribute(node, "alpha", 0.2))  # type: ignore[arg-type]
-    beta = float(attribute(node, "beta", 0.5))  # type: ignore[arg-type]
+    alpha = float_attribute(node, "alpha", 0.2)
+    beta = float_attribute(node, "beta", 0.5)
     if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5:
         elementwise(ctx, node, "Activation", activation_type=int(Kind.HSIGMOID))
         return
@@ -83,7 +83,7 @@ def _hard_sigmoid(ctx: Lowering, node: ir.Node) -> None:
 
 
 def _gelu(ctx: Lowering, node: ir.Node) -> None:
-    approximate = attribute(node, "approximate", "none") == "tanh"
+    approximate = text_attribute(node, "approximate", "none") == "tanh"
     elementwise(ctx, node, "Activation", activation_type=int(Kind.GELU), approximate=approximate)
 
 
@@ -115,8 +115,8 @@ def _softsign(ctx: Lowering, node: ir.Node) -> None:
 
 
 def _selu(ctx: Lowering, node: ir.Node) -> None:
-    alpha = float(attribute(node, "alpha", 1.6732632))  # type: ignore[arg-type]
-    gamma = float(attribute(node, "gamma", 1.0507010))  # type: ignore[arg-type]
+    alpha = float_attribute(node, "alpha", 1.6732632)
+    gamma = float_attribute(node, "gamma", 1.0507010)
     _scaled_elu(ctx, node, alpha, gamma)
 
 
@@ -130,7 +130,7 @@ def _scaled_elu(ctx: Lowering, node: ir.Node, alpha: float, gamma: float) -> Non
 
 def _swish(ctx: Lowering, node: ir.Node) -> None:
     """The input times the sigmoid of alpha times the input."""
-    x, alpha = required(node, 0), float(attribute(node, "alpha", 1.0))  # type: ignore[arg-type]
+    x, alpha = required(node, 0), float_attribute(node, "alpha", 1.0)
     perm = ctx.best_perm([x], len(ctx.shape(x)))
     dims, source = pm.permute(ctx.shape(x), perm), ctx.use(x, perm)
     line = source
@@ -159,7 +159,7 @@ def _softplus(ctx: Lowering, node: ir.Node) -> None:
 
 
 def _thresholded(ctx: Lowering, node: ir.Node) -> None:
-    alpha = float(attribute(node, "alpha", 1.0))  # type: ignore[arg-type]
+    alpha = float_attribute(node, "alpha", 1.0)
     x = required(node, 0)
     perm = ctx.best_perm([x], len(ctx.shape(x)))
     dims, source = pm.permute(ctx.shape(x), perm), ctx.use(x, perm)

@@ -22,7 +22,15 @@ from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Un
 from converter_lite.formats.mindspore_lite.exporter.pad import pad_image
 from converter_lite.formats.mindspore_lite.exporter.weights import bias_array, int8_weight, int32_bias, scaled, weight
 from converter_lite.formats.mindspore_lite.policy import needs_one_scale
-from converter_lite.graph import input_at, int_attribute, ints_attribute, is_constant, label, window_pads
+from converter_lite.graph import (
+    input_at,
+    int_attribute,
+    ints_attribute,
+    is_constant,
+    label,
+    text_attribute,
+    window_pads,
+)
 
 
 def _widened(values: Sequence[int], fill: int) -> list[int]:
@@ -253,8 +261,7 @@ def _transposed_pads(
         stride: Steps.
         extra: ``output_padding``.
     """
-    mode = node.attributes.get("auto_pad")
-    name = mode.as_string() if mode is not None else "NOTSET"
+    name = text_attribute(node, "auto_pad", "NOTSET")
     if name == "NOTSET" and "output_shape" not in node.attributes:
         return list(ints_attribute(node, "pads", (0,) * (2 * len(reach))))
     totals = [s * (n - 1) + e + r - o for s, n, e, r, o in zip(stride, size, extra, reach, out, strict=True)]

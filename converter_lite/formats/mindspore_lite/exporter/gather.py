@@ -10,7 +10,7 @@ from converter_lite.formats.mindspore_lite.enums import DataType, QuantType
 from converter_lite.formats.mindspore_lite.exporter.common import Lower, axis_of, required
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.exporter.weights import weight
-from converter_lite.graph import constant, int_attribute, is_constant
+from converter_lite.graph import constant, int_attribute, is_constant, text_attribute
 
 _MAX_PICKS = 1 << 20
 """Indices up to which GatherElements is written out; each takes four bytes per axis."""
@@ -61,8 +61,7 @@ def _gather_nd(ctx: Lowering, node: ir.Node) -> None:
 
 def _scatter_nd(ctx: Lowering, node: ir.Node) -> None:
     data, places, updates = (required(node, place) for place in range(3))
-    given = node.attributes.get("reduction")
-    reduction = "none" if given is None else given.as_string()
+    reduction = text_attribute(node, "reduction", "none")
     if reduction not in _SCATTERS:
         raise Unsupported(f"reduction={reduction}")
     out = node.outputs[0]

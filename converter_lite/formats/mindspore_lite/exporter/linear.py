@@ -16,7 +16,7 @@ from converter_lite.formats.mindspore_lite.enums import DataType, QuantType
 from converter_lite.formats.mindspore_lite.exporter.common import Lower, refuse_whole_numbers, required
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.exporter.weights import Weight, int8_weight, int32_bias, scaled, weight
-from converter_lite.graph import attribute, constant, input_at, int_attribute, is_constant, label, single_consumer
+from converter_lite.graph import constant, float_attribute, input_at, int_attribute, is_constant, label, single_consumer
 from converter_lite.quantization.biases import BIAS_LIMIT
 from converter_lite.quantization.plan import NodeMode
 
@@ -81,8 +81,8 @@ def _gemm(ctx: Lowering, node: ir.Node) -> None:
     a, b, c = required(node, 0), required(node, 1), input_at(node, 2)
     refuse_whole_numbers(ctx, a)
     out = node.outputs[0]
-    alpha = float(attribute(node, "alpha", 1.0))  # type: ignore[arg-type]
-    beta = float(attribute(node, "beta", 1.0))  # type: ignore[arg-type]
+    alpha = float_attribute(node, "alpha", 1.0)
+    beta = float_attribute(node, "beta", 1.0)
     turn = (bool(int_attribute(node, "transA", 0)), bool(int_attribute(node, "transB", 0)))
     columns = ctx.shape(out)[-1]
     bias = constant(c)

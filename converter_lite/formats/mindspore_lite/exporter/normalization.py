@@ -19,7 +19,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
 )
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.exporter.reduce import reduce_tensor
-from converter_lite.graph import attribute, input_at, int_attribute, ints_attribute
+from converter_lite.graph import float_attribute, input_at, int_attribute, ints_attribute
 
 _LAYER_NORM_RANK = 4
 """Axes of the largest tensor that the runtime's LayerNormFusion takes."""
@@ -28,17 +28,13 @@ SMALLEST_NORM = 1e-30
 """What a smaller norm is taken for, so that a row of zeros stays one."""
 
 
-def _number(node: ir.Node, name: str, default: float) -> float:
-    return float(attribute(node, name, default))  # type: ignore[arg-type]
-
-
 def _batch_norm(ctx: Lowering, node: ir.Node) -> None:
     if int_attribute(node, "training_mode", 0):
         raise Unsupported("batch normalization for training")
     x, out = required(node, 0), node.outputs[0]
     shape, rank = ctx.shape(x), len(ctx.shape(x))
     gamma, beta, mean, var = (np.asarray(ctx.array(required(node, i), "a parameter"), np.float64) for i in range(1, 5))
-    scale = gamma / np.sqrt(var + _number(node, "epsilon", 1e-5))
+    scale = gamma / np.sqrt(var + float_attribute(node, "epsilon", 1e-5))
     offset = beta - mean * scale
     if rank == 4:
         inputs = [as_image(ctx, x), _named(ctx, node, "scale", scale), _named(ctx, node, "offset", offset)]
@@ -80,7 +76,7 @@ def _layer_norm(ctx: Lowering, node: ir.Node) -> None:
             dims,
             begin_norm_axis=axis,
             begin_params_axis=axis,
-            epsilon=_number(node, "epsilon", 1e-5),
+            epsilon=float_attribute(node, "epsilon", 1e-5),
             elementwise_affine=True,
         )
     ctx.bind(out, ctx.reshape(index, shape) if dims != shape else index)
@@ -92,7 +88,7 @@ def _instance_norm(ctx: Lowering, node: ir.Node) -> None:
     scale = np.asarray(ctx.array(required(node, 1), "the scale"))
     bias = np.asarray(ctx.array(required(node, 2), "the bias"))
     perm = ctx.best_perm([x], rank)
-    index = _normalized(ctx, ctx.use(x, perm), moved_axes(perm, range(2, rank)), _number(node, "epsilon", 1e-5))
+    index = _normalized(ctx, ctx.use(x, perm), moved_axes(perm, range(2, rank)), float_attribute(node, "epsilon", 1e-5))
     dims = ctx.ms.tensors[index].dims
     column = [channels if a == 1 else 1 for a in perm]
     index = ctx.emit("MulFusion", [index, _named(ctx, node, "scale", scale.reshape(column))], dims)
@@ -122,7 +118,7 @@ def _group_norm(ctx: Lowering, node: ir.Node) -> None:
     groups = int_attribute(node, "num_groups", 1)
     per_group = (shape[0], groups, int(np.prod(shape[1:])) // groups)
     flat = ctx.emit("Reshape", [ctx.use(x), ctx.int_constant(per_group, "shape")], per_group)
-    index = _normalized(ctx, flat, [2], _number(node, "epsilon", 1e-5))
+    index = _normalized(ctx, flat, [2], float_attribute(node, "epsilon", 1e-5))
     index = ctx.emit("Reshape", [index, ctx.int_constant(shape, "shape")], shape)
     for place, op in ((1, "MulFusion"), (2, "AddFusion")):
         values = np.asarray(ctx.array(required(node, place), "a parameter"))
@@ -136,7 +132,7 @@ def _rms_norm(ctx: Lowering, node: ir.Node) -> None:
     shape, rank = ctx.shape(x), len(ctx.shape(x))
     axes = list(range(axis_of(node, rank, -1), rank))
     index = ctx.use(x)
-    index = ctx.emit("DivFusion", [index, _deviation(ctx, index, axes, _number(node, "epsilon", 1e-5))], shape)
+    index = ctx.emit("DivFusion", [index, _deviation(ctx, index, axes, float_attribute(node, "epsilon", 1e-5))], shape)
     scale = ctx.operand(required(node, 1), rank, pm.identity(rank))
     ctx.bind(out, ctx.emit("MulFusion", [index, scale], shape))
 
@@ -180,9 +176,9 @@ def _lrn(ctx: Lowering, node: ir.Node) -> None:
         pm.permute(ctx.shape(x), pm.NHWC),
         dtype=DataType.FLOAT32,
         depth_radius=size // 2,
-        bias=_number(node, "bias", 1.0),
-        alpha=_number(node, "alpha", 1e-4) / size,
-        beta=_number(node, "beta", 0.75),
+        bias=float_attribute(node, "bias", 1.0),
+        alpha=float_attribute(node, "alpha", 1e-4) / size,
+        beta=float_attribute(node, "beta", 0.75),
         norm_region="ACROSS_CHANNELS",
     )
     ctx.bind(out, index, pm.NHWC)
@@ -193,10 +189,10 @@ def _lrn_by_product(ctx: Lowering, node: ir.Node, size: int, channels: int) -> i
     x = required(node, 0)
     image, dims = as_image(ctx, x), pm.permute(ctx.shape(x), pm.NHWC)
     steps = np.arange(channels)[:, None] - np.arange(channels)
-    share = (np.abs(steps) <= size // 2) * (_number(node, "alpha", 1e-4) / size)
+    share = (np.abs(steps) <= size // 2) * (float_attribute(node, "alpha", 1e-4) / size)
     sums = ctx.emit("MatMulFusion", [ctx.emit("Square", [image], dims), _named(ctx, node, "windows", share)], dims)
-    lifted = ctx.emit("AddFusion", [sums, ctx.float_constant(_number(node, "bias", 1.0))], dims)
-    power = ctx.emit("PowFusion", [lifted, ctx.float_constant(-_number(node, "beta", 0.75))], dims)
+    lifted = ctx.emit("AddFusion", [sums, ctx.float_constant(float_attribute(node, "bias", 1.0))], dims)
+    power = ctx.emit("PowFusion", [lifted, ctx.float_constant(-float_attribute(node, "beta", 0.75))], dims)
     return ctx.emit("MulFusion", [image, power], dims)
 
 

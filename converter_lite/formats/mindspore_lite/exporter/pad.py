@@ -11,7 +11,7 @@ from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import DataType, PaddingMode
 from converter_lite.formats.mindspore_lite.exporter.common import Lower, gather_axis, required, strided_slice
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
-from converter_lite.graph import attribute, input_at, scalar
+from converter_lite.graph import input_at, scalar, text_attribute
 
 _PICKED = ("edge", "wrap")
 _MODES = {"constant": PaddingMode.CONSTANT, "reflect": PaddingMode.REFLECT}
@@ -53,7 +53,7 @@ def pad_tensor(
 def _pad(ctx: Lowering, node: ir.Node) -> None:
     x, out = required(node, 0), node.outputs[0]
     rank = len(ctx.shape(x))
-    mode = str(attribute(node, "mode", "constant"))
+    mode = text_attribute(node, "mode", "constant")
     begins, ends = _amounts(ctx, node, rank)
     cuts = min(begins + ends, default=0) < 0
     is_whole = ctx.dtype(x) is not DataType.FLOAT32  # for which there is no kernel that reflects

@@ -24,7 +24,7 @@ from converter_lite.formats.mindspore_lite.enums import ActivationType, DataType
 from converter_lite.formats.mindspore_lite.exporter.common import Lower, activation, required
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.exporter.weights import coded_reals, coded_weight, weight
-from converter_lite.graph import attribute, input_at, int_attribute
+from converter_lite.graph import attribute, input_at, int_attribute, text_attribute
 
 _MAX_STEPS = 512
 _X86_LANES = 8
@@ -71,7 +71,7 @@ def _recurrent(ctx: Lowering, node: ir.Node) -> None:
         raise Unsupported(f"{steps} steps (at most {_MAX_STEPS} are written out)")
     source, made = ctx.use(x), len(ctx.ms.nodes)
     flat = ctx.reshape(source, (steps * batch, size))
-    direction = str(attribute(node, "direction", "forward"))
+    direction = text_attribute(node, "direction", "forward")
     backward = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
     results = []
     for number, reverse in enumerate(backward):
@@ -97,7 +97,7 @@ def _refuse_variants(ctx: Lowering, node: ir.Node) -> None:
 
 
 def _has_kernel(node: ir.Node, batch: int, hidden: int) -> bool:
-    forward = attribute(node, "direction", "forward") in ("forward", "bidirectional")
+    forward = text_attribute(node, "direction", "forward") in ("forward", "bidirectional")
     return node.op_type == "LSTM" and forward and (batch > 1 or hidden % _X86_LANES == 0)
 
 

@@ -22,7 +22,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
     required,
 )
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
-from converter_lite.graph import attribute, constant, input_at, int_attribute, ints_attribute
+from converter_lite.graph import constant, float_attribute, input_at, int_attribute, ints_attribute, text_attribute
 from converter_lite.kernels.interpolation import ROUNDINGS, TRANSFORMS, nearest, source_positions, weights
 
 _NATIVE_LINEAR = {
@@ -36,9 +36,9 @@ _NATIVE_LINEAR = {
 def _resize(ctx: Lowering, node: ir.Node) -> None:
     x, out = required(node, 0), node.outputs[0]
     before, after = ctx.shape(x), ctx.shape(out)
-    mode = str(attribute(node, "mode", "nearest"))
-    transform = str(attribute(node, "coordinate_transformation_mode", "half_pixel"))
-    rounding = str(attribute(node, "nearest_mode", "round_prefer_floor"))
+    mode = text_attribute(node, "mode", "nearest")
+    transform = text_attribute(node, "coordinate_transformation_mode", "half_pixel")
+    rounding = text_attribute(node, "nearest_mode", "round_prefer_floor")
     if int_attribute(node, "antialias", 0) or int_attribute(node, "exclude_outside", 0):
         raise Unsupported("antialias or exclude_outside")
     if transform == "tf_crop_and_resize":
@@ -65,7 +65,7 @@ def _resize(ctx: Lowering, node: ir.Node) -> None:
     if mode == "linear" and exact and image and transform in _NATIVE_LINEAR and not single:
         _native(ctx, x, out, ResizeMethod.LINEAR, _NATIVE_LINEAR[transform])
         return
-    coefficient = float(attribute(node, "cubic_coeff_a", -0.75))  # type: ignore[arg-type]
+    coefficient = float_attribute(node, "cubic_coeff_a", -0.75)
     _interpolated(ctx, x, out, {axis: weights(c, before[axis], mode, coefficient) for axis, c in centres.items()})
 
 
@@ -86,7 +86,7 @@ def _scales(ctx: Lowering, node: ir.Node, before: Sequence[int], after: Sequence
 
 def _common_scale(ctx: Lowering, node: ir.Node, before: Sequence[int]) -> list[float]:
     """The scale of all axes that keeps the picture's proportions, of which the sizes are rounded; none: each has its own."""
-    choose = {"not_larger": min, "not_smaller": max}.get(str(attribute(node, "keep_aspect_ratio_policy", "stretch")))
+    choose = {"not_larger": min, "not_smaller": max}.get(text_attribute(node, "keep_aspect_ratio_policy", "stretch"))
     if choose is None:
         return []
     sizes = ctx.ints(required(node, 3), "sizes")

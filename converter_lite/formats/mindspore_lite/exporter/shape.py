@@ -20,7 +20,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
 )
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.permutation import Perm
-from converter_lite.graph import attribute, input_at, int_attribute, ints_attribute, is_constant, scalar
+from converter_lite.graph import input_at, int_attribute, ints_attribute, is_constant, scalar, text_attribute
 
 
 def _relabel(ctx: Lowering, node: ir.Node) -> None:
@@ -207,7 +207,7 @@ def _depth_to_space(ctx: Lowering, node: ir.Node) -> None:
     if block == 1:
         _identity(ctx, node)  # the runtime refuses blocks of one
         return
-    dims, mode = pm.permute(ctx.shape(out), pm.NHWC), attribute(node, "mode", "DCR")
+    dims, mode = pm.permute(ctx.shape(out), pm.NHWC), text_attribute(node, "mode", "DCR")
     index = ctx.emit("DepthToSpace", [as_image(ctx, x)], dims, block_size=block, format=int(Format.NHWC), mode=mode)
     ctx.bind(out, index, pm.NHWC)
 
@@ -215,7 +215,7 @@ def _depth_to_space(ctx: Lowering, node: ir.Node) -> None:
 def _space_to_depth(ctx: Lowering, node: ir.Node) -> None:
     x, out = required(node, 0), node.outputs[0]
     block = int_attribute(node, "blocksize", 2)
-    if attribute(node, "mode", "DCR") not in ("DCR", b"DCR"):
+    if text_attribute(node, "mode", "DCR") != "DCR":
         raise Unsupported("mode CRD")
     if block == 1:
         _identity(ctx, node)

@@ -16,9 +16,7 @@ from converter_lite.formats.paddle.exporter.lowering import (
     Unsupported,
     dims,
     dtype_name,
-    float_attribute,
     rank,
-    text_attribute,
 )
 from converter_lite.formats.paddle.exporter.movement import transpose
 from converter_lite.formats.paddle.exporter.reshaping import reshape
@@ -76,7 +74,7 @@ def _is_flat(producer: ir.Node | None) -> bool:
 
 
 def _leaky_relu(lowering: Lowering, node: ir.Node) -> None:
-    slope = float_attribute(node, "alpha", 0.01)
+    slope = g.float_attribute(node, "alpha", 0.01)
     if slope > 1 and lowering.absorbs and not lowering.is_arm:  # x86 takes the larger one of x and slope * x
         _sloped(lowering, node, np.array([slope], np.float32))
         return
@@ -84,18 +82,18 @@ def _leaky_relu(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _elu(lowering: Lowering, node: ir.Node) -> None:
-    alpha = float_attribute(node, "alpha", 1.0)
+    alpha = g.float_attribute(node, "alpha", 1.0)
     if alpha < 0 and lowering.absorbs and not lowering.is_arm:
         raise Unsupported(f"Elu with alpha {alpha:g}: release 2.10 adds what is above zero to x", "use --nbTarget=arm")
     unary(lowering, node, "elu", {"alpha": attr(alpha)})
 
 
 def _thresholded_relu(lowering: Lowering, node: ir.Node) -> None:
-    unary(lowering, node, "thresholded_relu", {"threshold": attr(float_attribute(node, "alpha", 1.0))})
+    unary(lowering, node, "thresholded_relu", {"threshold": attr(g.float_attribute(node, "alpha", 1.0))})
 
 
 def _hard_sigmoid(lowering: Lowering, node: ir.Node) -> None:
-    slope, offset = float_attribute(node, "alpha", 0.2), float_attribute(node, "beta", 0.5)
+    slope, offset = g.float_attribute(node, "alpha", 0.2), g.float_attribute(node, "beta", 0.5)
     unary(lowering, node, "hard_sigmoid", {"slope": attr(slope), "offset": attr(offset)})
 
 
@@ -108,7 +106,7 @@ def _mish(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _gelu(lowering: Lowering, node: ir.Node) -> None:
-    is_tanh = text_attribute(node, "approximate", "none") == "tanh"
+    is_tanh = g.text_attribute(node, "approximate", "none") == "tanh"
     if is_tanh and lowering.absorbs and not lowering.is_arm:
         _tanh_gelu(lowering, node)
     else:
@@ -132,7 +130,7 @@ def _multiply(lowering: Lowering, left: str, right: str, result: str) -> None:
 
 
 def _swish(lowering: Lowering, node: ir.Node) -> None:
-    unary(lowering, node, "swish", {"beta": attr(float_attribute(node, "alpha", 1.0))})
+    unary(lowering, node, "swish", {"beta": attr(g.float_attribute(node, "alpha", 1.0))})
 
 
 def _clip(lowering: Lowering, node: ir.Node) -> None:

@@ -18,7 +18,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     dims,
     rank,
     shape,
-    text_attribute,
 )
 from converter_lite.formats.paddle.exporter.weights import StoredWeight, Transform, keep
 from converter_lite.formats.paddle.kernels import Target
@@ -183,7 +182,7 @@ def window_paddings(
     Raises:
         Unsupported: They depend on an input of unknown size.
     """
-    is_explicit = text_attribute(node, "auto_pad", "NOTSET") in ("NOTSET", "VALID")
+    is_explicit = g.text_attribute(node, "auto_pad", "NOTSET") in ("NOTSET", "VALID")
     sizes = () if is_explicit else shape(node.inputs[0])[2:]
     top, left, bottom, right = g.window_pads(node, sizes, kernel, strides, dilations)
     return top, bottom, left, right
@@ -211,7 +210,7 @@ def _conv_1d(lowering: Lowering, node: ir.Node) -> None:
     """A convolution over one dimension, as one over two with height 1."""
     if lowering.mode(node) is NodeMode.INTEGER:
         raise Unsupported("a convolution over one dimension stays float here")
-    if text_attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+    if g.text_attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
         raise Unsupported("auto_pad of a convolution over one dimension", "write explicit pads")
     data, result = node.inputs[0], node.outputs[0]
     assert data is not None
@@ -249,7 +248,7 @@ def _conv_transpose(lowering: Lowering, node: ir.Node) -> None:
     groups = g.int_attribute(node, "group", 1)
     if lowering.mode(node) is NodeMode.WEIGHT:
         raise Unsupported("the runtime does not dequantize weights of a transposed convolution", "leave it float")
-    if text_attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", "VALID") or "output_shape" in node.attributes:
+    if g.text_attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", "VALID") or "output_shape" in node.attributes:
         raise Unsupported("auto_pad or output_shape of a transposed convolution", "write explicit pads")
     transform, crashes = keep(1), filters[:2] == (groups, 1) and groups > 1 and lowering.target is Target.X86
     if crashes:  # the x86 kernel for depthwise filters reads memory that is free already

@@ -11,7 +11,6 @@ import onnx_ir as ir
 from converter_lite import graph as g
 from converter_lite.formats.paddle.exporter.lowering import (
     Lowering,
-    float_attribute,
 )
 from converter_lite.formats.paddle.program import Attribute, attr
 
@@ -43,7 +42,7 @@ def recognise(node: ir.Node) -> Activation | None:
     if node.op_type == "Relu":
         return Activation("relu")
     if node.op_type == "LeakyRelu":
-        return Activation("leaky_relu", {"leaky_relu_alpha": attr(float_attribute(node, "alpha", 0.01))})
+        return Activation("leaky_relu", {"leaky_relu_alpha": attr(g.float_attribute(node, "alpha", 0.01))})
     if node.op_type == "HardSwish":
         names = {"threshold": 6.0, "scale": 6.0, "offset": 3.0}
         return Activation("hard_swish", {f"hard_swish_{name}": attr(value) for name, value in names.items()})

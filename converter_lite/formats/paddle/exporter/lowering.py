@@ -386,15 +386,3 @@ def integers_or_floats(value: ir.Value | None, hint: str = "") -> NDArray[Any] |
     if array is None:
         raise Unsupported(f"{value.name} is computed at run time", hint)
     return array
-
-
-def float_attribute(node: ir.Node, name: str, default: float) -> float:
-    """A float attribute with its default."""
-    found = node.attributes.get(name)
-    return default if found is None else float(found.as_float())
-
-
-def text_attribute(node: ir.Node, name: str, default: str) -> str:
-    """A string attribute with its default."""
-    found = node.attributes.get(name)
-    return default if found is None else str(found.as_string())

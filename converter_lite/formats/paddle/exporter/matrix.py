@@ -18,7 +18,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     Unsupported,
     dims,
     dtype_name,
-    float_attribute,
     rank,
 )
 from converter_lite.formats.paddle.exporter.weights import StoredWeight, Transform, keep
@@ -29,7 +28,7 @@ from converter_lite.quantization.plan import NodeMode
 def _gemm(lowering: Lowering, node: ir.Node) -> None:
     if g.int_attribute(node, "transA", 0):
         raise Unsupported("Gemm with transA", "transpose the input before it")
-    alpha, beta = float_attribute(node, "alpha", 1.0), float_attribute(node, "beta", 1.0)
+    alpha, beta = g.float_attribute(node, "alpha", 1.0), g.float_attribute(node, "beta", 1.0)
     transposed = bool(g.int_attribute(node, "transB", 0))
     if g.constant(node.inputs[1]) is None:
         _gemm_of_activations(lowering, node, alpha, beta, transposed=transposed)

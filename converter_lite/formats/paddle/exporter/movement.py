@@ -17,7 +17,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     number,
     rank,
     shape,
-    text_attribute,
 )
 from converter_lite.formats.paddle.exporter.reshaping import cast, reshape
 from converter_lite.formats.paddle.program import VarType, attr, ints
@@ -127,7 +126,7 @@ def _transpose(lowering: Lowering, node: ir.Node) -> None:
 def _pad(lowering: Lowering, node: ir.Node) -> None:
     if g.input_at(node, 3) is not None:
         raise Unsupported("Pad with axes", "write pads for every axis")
-    mode = text_attribute(node, "mode", "constant")
+    mode = g.text_attribute(node, "mode", "constant")
     pads = integers(g.input_at(node, 1)) or list(g.ints_attribute(node, "pads"))
     fill = number(g.input_at(node, 2), 0.0)
     dimensions = rank(node.inputs[0])
@@ -212,7 +211,7 @@ def _shape(lowering: Lowering, node: ir.Node) -> None:
 def _depth_to_space(lowering: Lowering, node: ir.Node) -> None:
     block = g.int_attribute(node, "blocksize", 1)
     name, value = lowering.tensor(node.inputs[0]), node.outputs[0]
-    if text_attribute(node, "mode", "DCR") == "CRD":
+    if g.text_attribute(node, "mode", "DCR") == "CRD":
         outputs = {"Out": [lowering.result(value)]}
         lowering.emit("pixel_shuffle", {"X": [name]}, outputs, {"upscale_factor": attr(block)})
         return
@@ -229,7 +228,7 @@ def _space_to_depth(lowering: Lowering, node: ir.Node) -> None:
     split = (batch, channels, height // block, block, width // block, block)
     joined = (batch, channels * block**2, height // block, width // block)
     name, result = lowering.tensor(node.inputs[0]), lowering.result(node.outputs[0])
-    axes = [0, 1, 3, 5, 2, 4] if text_attribute(node, "mode", "DCR") == "CRD" else [0, 3, 5, 1, 2, 4]
+    axes = [0, 1, 3, 5, 2, 4] if g.text_attribute(node, "mode", "DCR") == "CRD" else [0, 3, 5, 1, 2, 4]
     _through_transpose(lowering, name, result, split, axes, joined)
 
 
@@ -261,7 +260,7 @@ def _grid_sample(lowering: Lowering, node: ir.Node) -> None:
         raise Unsupported("GridSample exists over two dimensions only")
     if source[2:] != grid[1:3]:
         raise Unsupported("GridSample whose grid differs in size from its input", "only release 2.13 can do it")
-    mode = text_attribute(node, "mode", "bilinear")
+    mode = g.text_attribute(node, "mode", "bilinear")
     if mode not in GRID_MODES:
         raise Unsupported(
             f"GridSample with mode {mode}", f"only {' and '.join(sorted(set(GRID_MODES.values())))} exist"
@@ -269,7 +268,7 @@ def _grid_sample(lowering: Lowering, node: ir.Node) -> None:
     attributes = {
         "align_corners": attr(bool(g.int_attribute(node, "align_corners", 0))),
         "mode": attr(GRID_MODES[mode]),
-        "padding_mode": attr(text_attribute(node, "padding_mode", "zeros")),
+        "padding_mode": attr(g.text_attribute(node, "padding_mode", "zeros")),
     }
     inputs = {"X": [lowering.tensor(node.inputs[0])], "Grid": [lowering.tensor(node.inputs[1])]}
     lowering.emit("grid_sampler", inputs, {"Output": [lowering.result(node.outputs[0])]}, attributes)

@@ -11,7 +11,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     Lowering,
     Unsupported,
     dims,
-    float_attribute,
     rank,
     shape,
 )
@@ -27,8 +26,8 @@ def _batch_normalization(lowering: Lowering, node: ir.Node) -> None:
     attributes = {
         "is_test": attr(True),
         "use_global_stats": attr(True),
-        "epsilon": attr(float_attribute(node, "epsilon", 1e-5)),
-        "momentum": attr(float_attribute(node, "momentum", 0.9)),
+        "epsilon": attr(g.float_attribute(node, "epsilon", 1e-5)),
+        "momentum": attr(g.float_attribute(node, "momentum", 0.9)),
         "data_layout": attr("NCHW"),
     }
     unused = {
@@ -42,7 +41,7 @@ def _instance_normalization(lowering: Lowering, node: ir.Node) -> None:
     slots = ("X", "Scale", "Bias")
     inputs = {slot: [lowering.tensor(value)] for slot, value in zip(slots, node.inputs, strict=True)}
     unused = {slot: [lowering.temporary(f"{node.name}.{slot}")] for slot in ("SavedMean", "SavedVariance")}
-    attributes = {"epsilon": attr(float_attribute(node, "epsilon", 1e-5))}
+    attributes = {"epsilon": attr(g.float_attribute(node, "epsilon", 1e-5))}
     _over_pictures(lowering, node, "instance_norm", inputs, unused, attributes)
 
 
@@ -62,7 +61,7 @@ def _layer_normalization(lowering: Lowering, node: ir.Node) -> None:
         zeros = np.zeros(int(np.prod(sizes)), np.float32)
         inputs["Bias"] = [lowering.parameter(f"{node.name}.bias", zeros)]
     unused = {slot: [lowering.temporary(f"{node.name}.{slot}")] for slot in ("Mean", "Variance")}
-    attributes = {"epsilon": attr(float_attribute(node, "epsilon", 1e-5)), "begin_norm_axis": attr(axis)}
+    attributes = {"epsilon": attr(g.float_attribute(node, "epsilon", 1e-5)), "begin_norm_axis": attr(axis)}
     lowering.emit("layer_norm", inputs, {"Y": [lowering.result(node.outputs[0])], **unused}, attributes)
 
 
@@ -89,7 +88,7 @@ def _group_normalization(lowering: Lowering, node: ir.Node) -> None:
         inputs[slot] = [lowering.parameter(f"{node.name}.{slot.lower()}", array.astype(np.float32))]
     unused = {slot: [lowering.temporary(f"{node.name}.{slot}")] for slot in ("Mean", "Variance")}
     attributes = {
-        "epsilon": attr(float_attribute(node, "epsilon", 1e-5)),
+        "epsilon": attr(g.float_attribute(node, "epsilon", 1e-5)),
         "groups": attr(groups),
         "data_layout": attr("NCHW"),
     }
@@ -131,9 +130,9 @@ def _local_response(lowering: Lowering, node: ir.Node) -> None:
     size = g.int_attribute(node, "size", 5)
     attributes = {
         "n": attr(size),
-        "alpha": attr(float_attribute(node, "alpha", 1e-4) / size),
-        "beta": attr(float_attribute(node, "beta", 0.75)),
-        "k": attr(float_attribute(node, "bias", 1.0)),
+        "alpha": attr(g.float_attribute(node, "alpha", 1e-4) / size),
+        "beta": attr(g.float_attribute(node, "beta", 0.75)),
+        "k": attr(g.float_attribute(node, "bias", 1.0)),
         "norm_region": attr("AcrossChannels"),
     }
     outputs = {"Out": [lowering.result(node.outputs[0])], "MidOut": [lowering.temporary(f"{node.name}.middle")]}

@@ -14,7 +14,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     Lowering,
     Unsupported,
     shape,
-    text_attribute,
 )
 from converter_lite.formats.paddle.exporter.movement import transpose
 from converter_lite.formats.paddle.exporter.reshaping import reshape
@@ -32,7 +31,7 @@ def _recurrent(lowering: Lowering, node: ir.Node) -> None:
     _refuse(node)
     hidden = g.int_attribute(node, "hidden_size", 0) or shape(node.inputs[2])[2]
     steps, batch, size = shape(node.inputs[0])
-    directions = 2 if text_attribute(node, "direction", "forward") == "bidirectional" else 1
+    directions = 2 if g.text_attribute(node, "direction", "forward") == "bidirectional" else 1
     units = _units(lowering, hidden)
     inputs = {
         "Input": [lowering.tensor(node.inputs[0])],
@@ -89,7 +88,7 @@ def _without_padding(lowering: Lowering, joined: str, size: tuple[int, int, int,
 
 
 def _refuse(node: ir.Node) -> None:
-    if text_attribute(node, "direction", "forward") == "reverse":
+    if g.text_attribute(node, "direction", "forward") == "reverse":
         raise Unsupported("a recurrent network that runs backwards only", "reverse the input before it")
     if any(name in node.attributes for name in ("clip", "activations", "activation_alpha", "activation_beta")):
         raise Unsupported("clip or other activation functions of a recurrent network")

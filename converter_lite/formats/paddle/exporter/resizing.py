@@ -16,7 +16,6 @@ from converter_lite.formats.paddle.exporter.lowering import (
     integers,
     integers_or_floats,
     rank,
-    text_attribute,
 )
 from converter_lite.formats.paddle.program import Attribute, attr, floats
 
@@ -26,7 +25,7 @@ def _resize(lowering: Lowering, node: ir.Node) -> None:
         raise Unsupported("Resize exists for height and width of four-dimensional tensors only")
     scales, sizes = _scales(node), integers(g.input_at(node, 3))
     factors = _factors(node, scales, sizes)
-    mode = text_attribute(node, "mode", "nearest")
+    mode = g.text_attribute(node, "mode", "nearest")
     if g.int_attribute(node, "antialias", 0) and mode != "nearest" and min(factors) < 1:
         raise Unsupported("Resize with antialias to a smaller size")
     align_corners, align_mode = _alignment(node, mode, factors)
@@ -108,7 +107,7 @@ def _factors(node: ir.Node, scales: list[float] | None, sizes: list[int] | None)
 
 def _coordinates(node: ir.Node) -> str:
     old = node.op_type == "Upsample" or len(node.inputs) == 2
-    return text_attribute(node, "coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
+    return g.text_attribute(node, "coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
 
 
 def _alignment(node: ir.Node, mode: str, factors: list[float]) -> tuple[bool, int]:
@@ -116,7 +115,7 @@ def _alignment(node: ir.Node, mode: str, factors: list[float]) -> tuple[bool, in
     old = node.op_type == "Upsample" or len(node.inputs) == 2
     coordinates = _coordinates(node)
     if mode == "nearest":
-        rounding = text_attribute(node, "nearest_mode", "floor" if old else "round_prefer_floor")
+        rounding = g.text_attribute(node, "nearest_mode", "floor" if old else "round_prefer_floor")
         upsampling = all(f >= 1 and float(f).is_integer() for f in factors)
         if coordinates == "asymmetric" and (rounding == "floor" or _all_one(factors)):
             return False, 0
