@@ -225,15 +225,14 @@ def channel_node(
     value: ir.Value,
     op_type: str,
     *,
-    axis: int | None = None,
     known: dict[tuple[int, ...], ir.Value] | None = None,
 ) -> ir.Value:
-    """Add a reduction of ``value`` over all axes but one (the channel axis by default) behind its producer; return its result.
+    """Add a reduction of ``value`` over all axes but that of the channels behind its producer; return its result.
 
     ``known`` collects the constants with axes, which later calls share.
     """
     rank = _rank(value)
-    channel = g.channel_axis(rank) if axis is None else axis % rank
+    channel = g.channel_axis(rank)
     axes = tuple(i for i in range(rank) if i != channel)
     known = {} if known is None else known
     axes_are_inputs = graph.opset_imports.get("", 1) >= (18 if op_type != "ReduceSum" else 13)

@@ -9,7 +9,7 @@ KINDS = (LOCAL, DASK)
 """Values of ``--executor``; ``dask`` may have the address of a scheduler behind a colon."""
 
 
-def check_executor(text: str, where: str = "--executor") -> str:
+def check_executor(text: str) -> str:
     """The value of ``--executor`` if it is one.
 
     Raises:
@@ -18,11 +18,11 @@ def check_executor(text: str, where: str = "--executor") -> str:
     kind, colon, address = text.partition(":")
     if kind not in KINDS or (kind == LOCAL and colon):
         near = did_you_mean(kind, KINDS)
-        raise UsageError(f"{text!r} is not one of local, dask, dask:ADDRESS{near}", where=where)
+        raise UsageError(f"{text!r} is not one of local, dask, dask:ADDRESS{near}", where="--executor")
     if colon and not address.strip():
         raise UsageError(
             "the address of the scheduler is empty",
-            where=f"{where}={text}",
+            where=f"--executor={text}",
             hint="write dask:tcp://HOST:8786, or dask alone for workers on this machine",
         )
     return text

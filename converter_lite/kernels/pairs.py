@@ -104,7 +104,7 @@ def count_pairs(shape: Sequence[int], rules: Rules) -> int:
     return sum(count * len(pairs) for rule, count in zip(rules, sums, strict=True) for pairs in rule.pairs(shape))
 
 
-def count_violations(integers: NDArray[np.integer], rules: Rules, limit: int = PAIR_LIMIT) -> int:
+def count_violations(integers: NDArray[np.integer], rules: Rules) -> int:
     """How many pairs can make a kernel saturate."""
     found = 0
     for rule in rules:
@@ -112,7 +112,7 @@ def count_violations(integers: NDArray[np.integer], rules: Rules, limit: int = P
         for start, end in _blocks(matrix):
             for pairs in rule.pairs(integers.shape):
                 sums = _largest_sums(matrix[start:end].astype(np.int16), pairs)
-                found += int(np.count_nonzero(sums > limit))
+                found += int(np.count_nonzero(sums > PAIR_LIMIT))
     return found
 
 

@@ -69,8 +69,7 @@ def in_slices(
     zero_point: IntArray,
     *,
     axis: int | None,
-    dtype: type[np.signedinteger] = np.int32,
-) -> NDArray[np.signedinteger]:
+) -> NDArray[np.int32]:
     """``rounding(values, scale, zero_point)`` as integers, a few rows of large arrays at a time.
 
     Args:
@@ -79,12 +78,11 @@ def in_slices(
         scale: A scalar, or ``(values.shape[axis],)``.
         zero_point: Likewise.
         axis: Of the channels.
-        dtype: Holds every result.
     """
     grid = [along_axis(part, values.ndim, axis) for part in (scale, zero_point)]
     if values.nbytes <= SLICED_FROM or values.ndim == 0:
-        return rounding(values, *grid).astype(dtype)
-    result = np.empty(values.shape, dtype)
+        return rounding(values, *grid).astype(np.int32)
+    result = np.empty(values.shape, np.int32)
     rows = max(1, len(values) * SLICED_FROM // values.nbytes)
     for start in range(0, len(values), rows):
         part = slice(start, start + rows)

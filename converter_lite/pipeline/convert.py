@@ -95,16 +95,14 @@ def run(
         return _Conversion(request, log, engine, memory, train, check).run(end)
 
 
-def quantized_network(
-    request: ConvertRequest, log: Log, *, engine: Engine = DEFAULT_ENGINE, check: Check | None = None
-) -> QuantizedModel:
+def quantized_network(request: ConvertRequest, log: Log, *, check: Check | None = None) -> QuantizedModel:
     """What the first output format of a request would be written from; nothing is written. Arguments as of :func:`run`.
 
     Raises:
         ConverterError: A subclass that says what is wrong, where, and what to do.
     """
     with MemoryWatch() as memory:
-        return _Conversion(request, log, engine, memory, check=check).quantized()
+        return _Conversion(request, log, DEFAULT_ENGINE, memory, check=check).quantized()
 
 
 @dataclass(slots=True)

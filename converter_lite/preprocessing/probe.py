@@ -22,7 +22,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.calibration.runner import channel_node, pooled, remove_unread
+from converter_lite.calibration.runner import mean_node, pooled, remove_unread
 from converter_lite.execution.ordered import map_ordered
 from converter_lite.quantization.cost import multiplications
 from converter_lite.runtime.context import RunContext
@@ -200,7 +200,7 @@ def _derived(graph: ir.Graph, op_type: str, inputs: Sequence[ir.Value], name: st
 
 
 def _put_mean(graph: ir.Graph, value: ir.Value, name: str) -> None:
-    result = channel_node(graph, pooled(graph, value, "ReduceMean"), "ReduceMean")
+    result = mean_node(graph, pooled(graph, value, "ReduceMean"))
     result.name, result.dtype = name, ir.DataType.FLOAT
     graph.outputs.append(result)
 

@@ -242,17 +242,17 @@ class NbFile:
     opt_version: str = "v2.12"
 
 
-def refuse_difference(again: NbFile, file: NbFile, *, where: str = "") -> None:
+def refuse_difference(again: NbFile, file: NbFile) -> None:
     """Refuse a file whose content, read back, differs from what was written.
 
     Raises:
         FormatError: It does.
     """
     if again.program != file.program:
-        raise FormatError("the written file does not read back as the program that it was made from", where=where)
+        raise FormatError("the written file does not read back as the program that it was made from")
     changed = [name for name in file.parameters if not _same(again.parameters.get(name), file.parameters[name])]
     if changed or len(again.parameters) != len(file.parameters):
-        raise FormatError(f"parameters do not read back as they were: {', '.join(changed[:5])}", where=where)
+        raise FormatError(f"parameters do not read back as they were: {', '.join(changed[:5])}")
 
 
 def _same(first: NDArray[Any] | None, second: NDArray[Any]) -> bool:

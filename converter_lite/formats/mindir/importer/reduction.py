@@ -83,7 +83,7 @@ def _place_and_value(place: str, extreme: str) -> Translate:
         if step.operator in ("MaxDim", "MinDim"):
             step.give((values, places))
         else:
-            step.give((step.converted(places, step.declared_element(0, ir.DataType.INT32)), values))
+            step.give((step.converted(places, step.declared_element(0)), values))
 
     return translate
 
@@ -100,7 +100,7 @@ def _top(step: Step) -> None:
         largest=largest,
         sorted=1,
     )
-    step.give((values, step.converted(places, step.declared_element(1, ir.DataType.INT32))))
+    step.give((values, step.converted(places, step.declared_element(1))))
 
 
 def _sort(step: Step) -> None:
@@ -110,7 +110,7 @@ def _sort(step: Step) -> None:
     count = step.ints("count", [step.shape("x")[axis]])
     largest = int(step.flag("descending", False))
     values, places = step.emit_many("TopK", [value, count], 2, axis=axis, largest=largest, sorted=1)
-    step.give((values, step.converted(places, step.declared_element(1, ir.DataType.INT32))))
+    step.give((values, step.converted(places, step.declared_element(1))))
 
 
 def _running_sum(step: Step) -> None:

@@ -208,14 +208,14 @@ class Step:
             placed(axis, rank) for axis in ([] if self.get(name, default) is None else self.integers(name, default))
         ]
 
-    def declared_element(self, place: int | None, default: ir.DataType) -> ir.DataType:
+    def declared_element(self, place: int | None) -> ir.DataType:
         """The type of the elements of the result, or of a part of it, as the file has it."""
         described = self.declared
         if place is not None:
             described = described[place] if isinstance(described, tuple) and place < len(described) else None
         if isinstance(described, Tensor) and described.kind in DTYPES:
             return ir.DataType.from_numpy(DTYPES[described.kind])
-        return default
+        return ir.DataType.INT32
 
     # Results.
 

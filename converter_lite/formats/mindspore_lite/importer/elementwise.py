@@ -70,12 +70,9 @@ def _eltwise(ctx: Importer, node: MsNode) -> None:
     _binary(op)(ctx, node)
 
 
-def _negated(op: str) -> ImportNode:
-    def import_node(ctx: Importer, node: MsNode) -> None:
-        values, order = operands(ctx, node.inputs[:2])
-        ctx.bind(node.outputs[0], ctx.add("Not", [ctx.add(op, values)]), order)
-
-    return import_node
+def _not_equal(ctx: Importer, node: MsNode) -> None:
+    values, order = operands(ctx, node.inputs[:2])
+    ctx.bind(node.outputs[0], ctx.add("Not", [ctx.add("Equal", values)]), order)
 
 
 def _mod(ctx: Importer, node: MsNode) -> None:
@@ -214,7 +211,7 @@ TABLE: dict[str, ImportNode] = {
     **{name: _unary(op) for name, op in _UNARY.items()},
     **{name: _binary(op) for name, op in _BINARY.items()},
     "LogicalNot": _unary("Not"),
-    "NotEqual": _negated("Equal"),
+    "NotEqual": _not_equal,
     "Activation": _activation,
     "Eltwise": _eltwise,
     "Mod": _mod,

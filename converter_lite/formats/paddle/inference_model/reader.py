@@ -31,7 +31,6 @@ def read_paddle(
     params: str | Path | None = None,
     *,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
-    target: str = "paddle",
     confined: bool = True,
 ) -> QuantizedModel:
     """A Paddle model as an ONNX graph and plan; Paddle itself is not needed.
@@ -40,7 +39,6 @@ def read_paddle(
         model: A program file (``__model__``, ``*.pdmodel``, ``*.json``), or a directory that holds one.
         params: The file with all parameters; ``None`` finds it beside the program, or reads one file per variable.
         input_shapes: Shapes of inputs in place of the declared ones.
-        target: Name for the plan. Nodes without integers in the file are float in it.
         confined: Refuse variables whose file is outside the folder of the program.
 
     Raises:
@@ -55,7 +53,7 @@ def read_paddle(
         program, parameters = simplify(program, parameters)
     except MISFITS as error:
         raise ModelError(f"attributes of its operators make no sense: {error}", where=where) from None
-    return to_quantized_model(program, parameters, target=target, where=where, input_shapes=input_shapes)
+    return to_quantized_model(program, parameters, target="paddle", where=where, input_shapes=input_shapes)
 
 
 def locate(model: Path, params: Path | None) -> tuple[Path, Path | None]:
