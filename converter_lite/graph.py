@@ -216,6 +216,13 @@ def constant(value: ir.Value | None) -> NDArray[Any] | None:
     return value.const_value.numpy()
 
 
+def floats(value: ir.Value | None) -> NDArray[np.float32]:
+    """:func:`constant` as float32, of a value that is known to be one."""
+    array = constant(value)
+    assert array is not None
+    return array.astype(np.float32, copy=False)
+
+
 def is_constant(value: ir.Value | None) -> bool:
     """Whether :func:`constant` would return an array, without loading it."""
     return value is not None and value.const_value is not None and not value.is_graph_input()
@@ -342,6 +349,11 @@ class Names:
 def unique_name(graph: ir.Graph, name: str) -> str:
     """``name``, with a number appended if a value of the graph has that name already."""
     return Names(graph).unique(name)
+
+
+def is_read(value: ir.Value) -> bool:
+    """Whether a node reads a value, or it is an output of the graph."""
+    return bool(value.uses()) or value.is_graph_output()
 
 
 def single_consumer(value: ir.Value) -> ir.Node | None:

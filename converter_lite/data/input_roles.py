@@ -255,11 +255,6 @@ def _transform_length(node: ir.Node, _count: int) -> Sequence[int] | None:
     return None if data is None else [data[-2]]
 
 
-def _cropped(node: ir.Node, count: int) -> Sequence[int] | None:
-    sizes = _resized(node)
-    return sizes[1] if sizes is not None and len(sizes[1]) == count else None
-
-
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
 _RULES: Mapping[tuple[str, int], tuple[str, Callable[[ir.Node, int], Sequence[float] | None]]] = MappingProxyType(
@@ -286,7 +281,7 @@ _RULES: Mapping[tuple[str, int], tuple[str, Callable[[ir.Node, int], Sequence[fl
         ("Resize", 3): ("sizes", _sizes),
         ("Upsample", 1): ("scales", _scales),
         ("Pad", 1): ("padding", _padding),
-        ("CenterCropPad", 1): ("the shape", _cropped),
+        ("CenterCropPad", 1): ("the shape", _sizes),
         ("Col2Im", 1): ("the picture's size", _picture),
         ("Col2Im", 2): ("the window", _block),
         ("AffineGrid", 1): ("the size", _grid_size),

@@ -113,7 +113,7 @@ def _without_floats(graph: ir.Graph) -> set[ir.Node]:
     """Nodes at the end that give other than floats, and lead to nothing else: the class of a pixel, a rounded score."""
     found: set[ir.Node] = set()
     for node in reversed(list(graph)):
-        given = [value for value in node.outputs if value.uses() or value.is_graph_output()]
+        given = [value for value in node.outputs if g.is_read(value)]
         if given and all(
             value.dtype is not None
             and not value.dtype.is_floating_point()

@@ -308,7 +308,7 @@ def _known(node: ir.Node) -> Operator:
 
 def _read_outputs(node: ir.Node) -> tuple[str, ...]:
     """Outputs up to the last one that something reads."""
-    count = max((i + 1 for i, value in enumerate(node.outputs) if value.uses() or value.is_graph_output()), default=1)
+    count = max((i + 1 for i, value in enumerate(node.outputs) if g.is_read(value)), default=1)
     return tuple(str(value.name) for value in node.outputs[:count])
 
 

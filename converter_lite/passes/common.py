@@ -5,9 +5,9 @@ from __future__ import annotations
 import onnx_ir as ir
 import onnx_ir.passes.common as library
 
-from converter_lite.graph import absorb_names
+from converter_lite.graph import absorb_names, subgraphs
 from converter_lite.passes.branches import forget
-from converter_lite.passes.rewrite import has_subgraph, is_op
+from converter_lite.passes.rewrite import is_op
 
 COMPARED = 16
 """First elements of a constant that are compared before all of them are."""
@@ -23,7 +23,7 @@ def lift_constants(model: ir.Model) -> int:
 def remove_unused(model: ir.Model) -> int:
     """Remove nodes and initializers that no output depends on."""
     before = len(model.graph) + len(model.graph.initializers)
-    owners = [node for node in model.graph if has_subgraph(node)]
+    owners = [node for node in model.graph if subgraphs(node)]
     library.RemoveUnusedNodesPass()(model)
     while gone := [node for node in owners if node.graph is None]:
         for node in gone:  # what only their branches and bodies read goes next

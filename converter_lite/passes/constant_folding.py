@@ -13,8 +13,17 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
-from converter_lite.graph import absorb_names, constant, is_constant, lazy_tensor, opset, static_shape
-from converter_lite.passes.rewrite import consumers, has_subgraph, is_op, remove
+from converter_lite.graph import (
+    absorb_names,
+    constant,
+    is_constant,
+    is_read,
+    lazy_tensor,
+    opset,
+    static_shape,
+    subgraphs,
+)
+from converter_lite.passes.rewrite import consumers, is_op, remove
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine
 
 _log = logging.getLogger(__name__)
@@ -159,13 +168,13 @@ def _foldable(graph: ir.Graph, limit: Callable[[Sequence[ir.Value]], int] = _usu
 
 
 def _is_worth_folding(node: ir.Node, inputs: Sequence[ir.Value], *, limit: int) -> bool:
-    if node.domain not in ("", "ai.onnx") or node.op_type in NEVER_FOLDED or has_subgraph(node) or not inputs:
+    if node.domain not in ("", "ai.onnx") or node.op_type in NEVER_FOLDED or subgraphs(node) or not inputs:
         return False
     if any(_is_exotic(value) for value in inputs):
         return False
     if node.op_type == "QuantizeLinear" and node.outputs[0].dtype not in (ir.DataType.INT8, ir.DataType.UINT8):
         return False
-    read = [value for value in node.outputs if value.uses() or value.is_graph_output()]
+    read = [value for value in node.outputs if is_read(value)]
     sizes = [_bytes(value) if node.op_type not in CHOOSING else _largest(node) for value in read]
     return not any(
         value.is_graph_output() or size is None or size > limit for value, size in zip(read, sizes, strict=True)

@@ -13,22 +13,16 @@ from converter_lite.graph import (
     all_nodes,
     constant,
     is_constant,
+    is_read,
     scalar,
     unique_among,
     unique_name,
 )
 
-CONTROL_FLOW = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
-
 
 def is_op(node: ir.Node | None, *op_types: str) -> bool:
     """Whether the node is one of these operators of the standard set."""
     return node is not None and node.op_type in op_types and node.domain in ("", "ai.onnx")
-
-
-def has_subgraph(node: ir.Node) -> bool:
-    """Whether the node runs a graph of its own (If, Loop, Scan)."""
-    return any(attr.type in CONTROL_FLOW for attr in node.attributes.values())
 
 
 def consumers(value: ir.Value) -> list[ir.Node]:
@@ -38,7 +32,7 @@ def consumers(value: ir.Value) -> list[ir.Node]:
 
 def sole_output(node: ir.Node) -> ir.Value | None:
     """The node's first output when no other output is used, else ``None``."""
-    if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
+    if any(is_read(value) for value in node.outputs[1:]):
         return None
     return node.outputs[0]
 
@@ -96,7 +90,7 @@ def replace(nodes: Sequence[ir.Node], new: ir.Node) -> None:
     take_over(new.outputs[0], last.outputs[0])
     new.outputs[0].meta.update(last.outputs[0].meta)
     for node in reversed(nodes):
-        if not any(value.uses() or value.is_graph_output() for value in node.outputs):
+        if not any(is_read(value) for value in node.outputs):
             remove(node)
             absorb_names(new, [node])
 

@@ -11,7 +11,6 @@ import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
@@ -241,10 +240,8 @@ def _find_params(model: ir.Model, plan: QuantPlan, settings: DynamicSettings) ->
         known = plan.weights.get(weight.name)
         if known is not None and known.spec.axis != spec.axis:
             spec = replace(spec, axis=None)  # stored once, for nodes whose channels run along different axes
-        array = g.constant(weight)
-        assert array is not None
         try:
-            plan.weights[weight.name] = weight_params(array.astype(np.float32, copy=False), spec)
+            plan.weights[weight.name] = weight_params(g.floats(weight), spec)
         except CalibrationError as error:
             raise CalibrationError(error.message, where=f"constant {weight.name}", hint="repair the weights") from error
     if settings.portable:

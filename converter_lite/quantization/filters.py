@@ -236,7 +236,7 @@ def _producers(values: Iterable[ir.Value]) -> Iterator[ir.Node]:
 def _multiply(
     graph: ir.Graph, value: ir.Value, readers: list[ir.Node], shares: NDArray[np.float32], names: g.Names
 ) -> None:
-    along = shares.reshape(1, -1, *[1] * (_constant(readers[0]).ndim - 2))
+    along = shares.reshape(1, -1, *[1] * (g.floats(weight_of(readers[0])).ndim - 2))
     constant = g.add_initializer(graph, f"{value.name}_smoothing", along, names=names)
     node = ir.node("Mul", [value, constant], name=f"{value.name}_smooth")
     node.outputs[0].name = names.unique(smoothed_name(value.name or ""))
@@ -247,7 +247,7 @@ def _multiply(
 
 
 def _multiply_weight(node: ir.Node, factors: NDArray[np.float32]) -> None:
-    weight, array, groups = weight_of(node), _constant(node), g.int_attribute(node, "group", 1)
+    weight, array, groups = weight_of(node), g.floats(weight_of(node)), g.int_attribute(node, "group", 1)
     assert weight is not None
     by_group = array.reshape(groups, -1, *array.shape[1:])
     scaled = by_group * factors.reshape(groups, 1, -1, *[1] * (array.ndim - 2))
@@ -256,12 +256,6 @@ def _multiply_weight(node: ir.Node, factors: NDArray[np.float32]) -> None:
 
 def _by_channel(node: ir.Node) -> NDArray[np.float32]:
     """The weight as ``(channels of the input, outputs of a group, places of the kernel)``."""
-    array, groups = _constant(node), g.int_attribute(node, "group", 1)
+    array, groups = g.floats(weight_of(node)), g.int_attribute(node, "group", 1)
     by_group = array.reshape(groups, len(array) // groups, array.shape[1], -1).swapaxes(1, 2)
     return by_group.reshape(-1, *by_group.shape[2:])
-
-
-def _constant(node: ir.Node) -> NDArray[np.float32]:
-    array = g.constant(weight_of(node))
-    assert array is not None
-    return array.astype(np.float32, copy=False)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
@@ -193,11 +192,8 @@ def round_weights(quantized: QuantizedModel, log: Log) -> None:
         if node.op_type in SMOOTHED[NodeMode.INTEGER]:
             continue  # its inputs have no common sign, so errors do not cancel (MiniLM: 0.9897 with, 0.9905 without)
         if plan.mode(node) is NodeMode.INTEGER and weight is not None and weight.name in plan.weights:
-            array = g.constant(weight)
-            assert array is not None
             params = plan.weights[weight.name]
-            values = array.astype(np.float32, copy=False)
-            quantized.q_weights[weight.name] = compensated_integers(node, values, params)
+            quantized.q_weights[weight.name] = compensated_integers(node, g.floats(weight), params)
 
 
 def activation_params(
@@ -317,9 +313,8 @@ def avoid_saturation(model: ir.Model, nodes: Iterable[ir.Node], found: dict[str,
             if rule is not None and weight.name in found:
                 rules.setdefault(weight.name or "", []).append(rule)
     for name, given in rules.items():
-        array = g.constant(model.graph.initializers[name])
-        assert array is not None
-        found[name] = found[name].without_saturation(array.astype(np.float32, copy=False), tuple(dict.fromkeys(given)))
+        values = g.floats(model.graph.initializers[name])
+        found[name] = found[name].without_saturation(values, tuple(dict.fromkeys(given)))
 
 
 def check_saturation(plan: QuantPlan, nodes: Iterable[ir.Node]) -> None:
@@ -344,9 +339,7 @@ def check_saturation(plan: QuantPlan, nodes: Iterable[ir.Node]) -> None:
 
 
 def _constant_grid(value: ir.Value, spec: QuantSpec, *, clip: bool = False) -> QuantParams:
-    array = g.constant(value)
-    assert array is not None
-    weight = array.astype(np.float32, copy=False)
+    weight = g.floats(value)
     try:
         params = weight_params(weight, spec)
     except CalibrationError as error:

@@ -30,7 +30,7 @@ from converter_lite.quantization.plan import NodeMode, NodePlan, QuantPlan
 from converter_lite.quantization.regions import Regions
 from converter_lite.quantization.small_numbers import small_number_nodes
 from converter_lite.quantization.stem import stem
-from converter_lite.targets.operands import FLOAT_TYPES, is_depthwise, operator, stored_weight
+from converter_lite.targets.operands import FLOAT_TYPES, is_depthwise, is_weighted, operator, stored_weight
 from converter_lite.targets.operators import Role
 from converter_lite.targets.policy import Policy
 from converter_lite.targets.rules import data_inputs
@@ -96,12 +96,6 @@ def _store_small_weights(model: ir.Model, plan: QuantPlan, kept: dict[str, NodeP
             plan.quantize(node, NodeMode.WEIGHT)
     if not plan.quantized_nodes:
         plan.nodes = kept
-
-
-def is_weighted(node: ir.Node) -> bool:
-    """Whether the node multiplies data with weights or, for MatMul, with other data."""
-    entry = operator(node)
-    return entry is not None and entry.role is Role.WEIGHTED
 
 
 def is_fused_clamp(node: ir.Node, plan: QuantPlan) -> bool:

@@ -16,7 +16,15 @@ from converter_lite import graph as g
 from converter_lite.passes.rewrite import is_op
 from converter_lite.quantization.cost import multiplications
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantPlan
-from converter_lite.targets.operands import is_depthwise, is_recurrent, is_small, operator, stored_weight, weight_of
+from converter_lite.targets.operands import (
+    is_depthwise,
+    is_recurrent,
+    is_small,
+    is_weighted,
+    operator,
+    stored_weight,
+    weight_of,
+)
 from converter_lite.targets.operators import Role
 from converter_lite.targets.policy import KernelCosts, Policy
 from converter_lite.targets.rules import data_inputs
@@ -64,10 +72,10 @@ class Regions:
             g.static_shape(result) is None for result in results
         ):
             return 0  # an open axis may hold more than samples: tokens, windows
-        if float_time(self._model, filter(_is_weighted, integer), self._costs) < self._costs.shortest:
+        if float_time(self._model, filter(is_weighted, integer), self._costs) < self._costs.shortest:
             return 0
         self._leave_averages()
-        changed = sum(self._leave([node]) for node in self._integer() if _is_weighted(node))
+        changed = sum(self._leave([node]) for node in self._integer() if is_weighted(node))
         changed += sum(self._leave(region) for region in self._regions())
         self._leave_maxima()
         return changed
@@ -119,7 +127,7 @@ class Regions:
 
     def _leave(self, nodes: list[ir.Node]) -> int:
         """Make nodes float if that saves time."""
-        weighted = [node for node in nodes if _is_weighted(node)]
+        weighted = [node for node in nodes if is_weighted(node)]
         nodes = list(dict.fromkeys((*nodes, *(last for node in weighted for last in self._last_steps(node)))))
         nodes += self._only_for(nodes)
         values = list(
@@ -161,7 +169,7 @@ class Regions:
         return list(found)[len(nodes) :]
 
     def _serves_only(self, node: ir.Node, readers: Container[ir.Node]) -> bool:
-        if _is_weighted(node) or self._plan.mode(node) is not NodeMode.INTEGER:
+        if is_weighted(node) or self._plan.mode(node) is not NodeMode.INTEGER:
             return False
         results = node.outputs
         return not any(r.is_graph_output() or any(user not in readers for user, _ in r.uses()) for r in results)
@@ -262,14 +270,9 @@ def _gate(node: ir.Node) -> tuple[ir.Node, ...]:
     return (sigmoid, product) if g.single_consumer(sigmoid.outputs[0]) is product else ()
 
 
-def _is_weighted(node: ir.Node) -> bool:
-    entry = operator(node)
-    return entry is not None and entry.role is Role.WEIGHTED
-
-
 def _in_float(node: ir.Node) -> NodePlan:
     """The decision for a node that computes in float: large weights stay integers."""
-    weight = stored_weight(node) if _is_weighted(node) else None
+    weight = stored_weight(node) if is_weighted(node) else None
     if weight is not None and len(weight.shape or ()) > 1 and not is_small(node):
         return NodePlan(node.op_type, NodeMode.WEIGHT)
     return NodePlan(node.op_type, NodeMode.FLOAT, TAKES_LONGER)

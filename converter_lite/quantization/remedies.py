@@ -309,9 +309,7 @@ def noise_of_products(item: Products, factors: Vector, squared_step: float, apar
 
 def matrix(node: ir.Node) -> NDArray[np.float32]:
     """The weight as ``(columns of the input, outputs)``."""
-    array = g.constant(weight_of(node))
-    assert array is not None
-    matrix = array.astype(np.float32, copy=False)
+    matrix = g.floats(weight_of(node))
     return matrix.T if is_transposed(node) else matrix
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import replace
 
-import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
@@ -48,10 +47,8 @@ def round_convolutions(quantized: QuantizedModel, samples: Samples | None, conte
     for node in nodes:
         weight = weight_of(node)
         assert weight is not None and weight.name is not None
-        values = g.constant(weight)
-        assert values is not None
         grid = quantized.plan.weights[weight.name]
-        quantized.q_weights[weight.name] = compensated_integers(node, values.astype(np.float32, copy=False), grid)
+        quantized.q_weights[weight.name] = compensated_integers(node, g.floats(weight), grid)
         if samples is None:
             correct_expected_bias(node, quantized)
     if samples is not None:

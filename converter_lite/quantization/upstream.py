@@ -35,9 +35,8 @@ class _Division:
 
     def apply(self, graph: ir.Graph, names: g.Names) -> None:
         value = self.node.inputs[self.position]
-        array = g.constant(value)
-        assert value is not None and array is not None
-        quotient = np.ascontiguousarray(array.astype(np.float32, copy=False) / self.factors)
+        assert value is not None
+        quotient = np.ascontiguousarray(g.floats(value) / self.factors)
         if g.single_consumer(value) is not None:
             value.const_value, value.shape = ir.Tensor(quotient, name=value.name), ir.Shape(quotient.shape)
         else:

@@ -306,11 +306,9 @@ def _quantize_weight(
         if done[weight.name] == axis:
             return
         known, axis, blocks = None, None, None
-    array = g.constant(weight)
-    assert array is not None
-    values = array.astype(np.float32, copy=False)
+    values = g.floats(weight)
     try:
-        spec = blocks or weight_spec(settings, bits, array.shape, axis)
+        spec = blocks or weight_spec(settings, bits, values.shape, axis)
         params = known or weight_grid(values, spec)
     except CalibrationError as error:
         raise CalibrationError(

@@ -41,9 +41,7 @@ class WeightUse:
     @property
     def array(self) -> FloatArray:
         """Float values."""
-        array = g.constant(self.value)
-        assert array is not None
-        return array.astype(np.float32, copy=False)
+        return g.floats(self.value)
 
 
 def weight_uses(model: ir.Model, plan: QuantPlan) -> list[WeightUse]:

@@ -13,7 +13,7 @@ from converter_lite.kernels.pairs import PairRule, convolution_rule, matrix_rule
 from converter_lite.kernels.params import QuantParams
 from converter_lite.kernels.quantize import along_axis
 from converter_lite.kernels.rounding import round_compensated
-from converter_lite.targets.operators import OPERATORS, Operator
+from converter_lite.targets.operators import OPERATORS, Operator, Role
 
 FLOAT_TYPES = (ir.DataType.FLOAT, None)
 """Element types that are quantized; ``None`` = not inferred, which happens only for float models of unknown operators."""
@@ -39,6 +39,12 @@ TRANSFORMS = "small numbers of a spectrum would become zero"
 def operator(node: ir.Node) -> Operator | None:
     """Entry in the operator catalogue, ``None`` for operators of other domains and unknown ones."""
     return OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+
+
+def is_weighted(node: ir.Node) -> bool:
+    """Whether the node multiplies data with weights or, for MatMul, with other data."""
+    entry = operator(node)
+    return entry is not None and entry.role is Role.WEIGHTED
 
 
 def weight_of(node: ir.Node) -> ir.Value | None:

@@ -57,7 +57,7 @@ def spell_out_dynamic_products(model: ir.Model) -> set[str]:
     found = [_match(node) for node in graph if is_op(node, *FLOAT_OPERATORS)]
     made = {_rewrite(graph, product, names) for product in found if product is not None}
     for node in reversed(list(graph)):
-        if not any(value.uses() or value.is_graph_output() for value in node.outputs) and _is_left_over(node):
+        if not any(g.is_read(value) for value in node.outputs) and _is_left_over(node):
             graph.remove(node, safe=True)
     return made - {""}
 

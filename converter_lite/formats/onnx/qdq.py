@@ -48,7 +48,7 @@ MIDDLE = 128
 """The zero point of uint8 that makes it int8 without one."""
 
 
-def read_qdq(model: ir.Model, *, target: str = "onnx", where: str = "") -> QuantizedModel:
+def read_qdq(model: ir.Model, *, where: str = "") -> QuantizedModel:
     """Move the Q/DQ nodes of ``model`` (changed in place), and weights that are dequantized at load, into a plan.
 
     Weights become float initializers that keep their integers; biases stored as int32 become float. A node with a
@@ -57,19 +57,18 @@ def read_qdq(model: ir.Model, *, target: str = "onnx", where: str = "") -> Quant
 
     Args:
         model: As ``read_onnx`` returns it.
-        target: Name for the plan.
         where: Name of the file for messages.
 
     Raises:
         ModelError: The model computes with integer operators, or a scale is not constant; the nodes are named.
     """
     try:
-        return _read(model, target, where)
+        return _read(model, where)
     except MISFITS as error:
         raise ModelError(f"{DAMAGED}: {error}", where=where) from error
 
 
-def _read(model: ir.Model, target: str, where: str) -> QuantizedModel:
+def _read(model: ir.Model, where: str) -> QuantizedModel:
     dynamic = spell_out_dynamic_products(model) | spell_out_recurrent_operators(model)
     spell_out_integer_operators(model)
     if spell_out_block_operators(model):
@@ -83,7 +82,7 @@ def _read(model: ir.Model, target: str, where: str) -> QuantizedModel:
         )
     recognize_dequantizers(model)
     tidy_pairs(model)
-    quantized = QuantizedModel(model, QuantPlan(target))
+    quantized = QuantizedModel(model, QuantPlan("onnx"))
     read: dict[ir.Node, list[int]] = {}
     for node in list(model.graph):
         if node.op_type == "DequantizeLinear":
@@ -167,7 +166,7 @@ def _fold_input_scales(quantized: QuantizedModel, multiply: ir.Node, weight: ir.
 
 def _take_out_alone(quantized: QuantizedModel, node: ir.Node, where: str) -> None:
     """Check a QuantizeLinear that is left: nothing may read it, and it must not be an output of the graph."""
-    if node.outputs[0].uses() or node.outputs[0].is_graph_output():
+    if g.is_read(node.outputs[0]):
         raise ModelError("integers leave the model, or a node other than DequantizeLinear reads them", where=where)
     quantized.model.graph.remove(node, safe=True)
 

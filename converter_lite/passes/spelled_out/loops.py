@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from converter_lite import graph as g
 from converter_lite.passes.branches import forget
-from converter_lite.passes.rewrite import has_subgraph, is_op, take_over
+from converter_lite.passes.rewrite import is_op, take_over
 from converter_lite.runtime.engine import DEFAULT_ENGINE, Engine
 
 MOST_TURNS = 512
@@ -172,7 +172,7 @@ def _counting(body: ir.Graph) -> tuple[list[ir.Node], list[int]] | None:
         if value is None or value in inputs or g.is_constant(value):
             continue
         producer = value.producer()
-        if producer is None or producer.graph is not body or has_subgraph(producer):
+        if producer is None or producer.graph is not body or g.subgraphs(producer):
             return None
         if producer not in nodes:
             nodes.add(producer)

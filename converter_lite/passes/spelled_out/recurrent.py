@@ -75,16 +75,12 @@ def _direction(node: ir.Node) -> str:
 def _is_needed(node: ir.Node) -> bool:
     cell = node.outputs[2] if len(node.outputs) > 2 else None
     resets_before = node.op_type == "GRU" and not g.int_attribute(node, "linear_before_reset", 0)
-    is_read = cell is not None and _is_read(cell)
+    is_read = cell is not None and g.is_read(cell)
     return node.op_type == "RNN" or _direction(node) == "reverse" or resets_before or is_read or _has_other_form(node)
 
 
 def _has_other_form(node: ir.Node) -> bool:
     return g.input_at(node, PEEPHOLES) is not None or "activations" in node.attributes
-
-
-def _is_read(value: ir.Value) -> bool:
-    return bool(value.uses()) or value.is_graph_output()
 
 
 States = tuple[ir.Value, ir.Value]
@@ -195,7 +191,7 @@ def _written_out(graph: ir.Graph, node: ir.Node) -> bool:
     runs = [_run(layer, number, backwards=number == 1 or _direction(node) == "reverse") for number in range(directions)]
     sequences = [[state for state, _ in run] for run in runs]
     lasts = [run[0 if number == 1 or _direction(node) == "reverse" else -1] for number, run in enumerate(runs)]
-    if _is_read(node.outputs[0]):
+    if g.is_read(node.outputs[0]):
         rows = [
             reshaped(graph, node, state, (1, 1, batch, hidden))
             for step in range(steps)
@@ -204,7 +200,7 @@ def _written_out(graph: ir.Graph, node: ir.Node) -> bool:
         flat = layer.put("Concat", *rows, shape=(steps * directions, 1, batch, hidden), axis=0)
         _take(layer, node.outputs[0], reshaped(graph, node, flat, (steps, directions, batch, hidden)))
     for place, value in enumerate(node.outputs[1:]):
-        if _is_read(value):
+        if g.is_read(value):
             ends = [reshaped(graph, node, last[place], (1, batch, hidden)) for last in lasts]
             joined = layer.put("Concat", *ends, shape=(directions, batch, hidden), axis=0)
             _take(layer, value, joined)

@@ -247,7 +247,7 @@ def _same(first: ir.Value, second: ir.Value, axis: int) -> bool:
 
 def _remove_unread(node: ir.Node) -> None:
     """Remove a node that nothing reads, then those that only it read."""
-    if any(output.uses() or output.is_graph_output() for output in node.outputs):
+    if any(g.is_read(output) for output in node.outputs):
         return
     producers = [value.producer() for value in node.inputs if value is not None]
     remove(node)

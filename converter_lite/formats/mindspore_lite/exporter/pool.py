@@ -19,7 +19,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.exporter.pad import pad_image
 from converter_lite.formats.mindspore_lite.exporter.reduce import reduce
-from converter_lite.graph import int_attribute, ints_attribute, window_pads
+from converter_lite.graph import int_attribute, ints_attribute, is_read, window_pads
 
 
 def _pool(op: str) -> Lower:
@@ -29,7 +29,7 @@ def _pool(op: str) -> Lower:
         spatial = len(shape) - 2
         if spatial not in (1, 2):
             raise Unsupported(f"pooling over {spatial} axes")
-        if len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output()):
+        if len(node.outputs) > 1 and is_read(node.outputs[1]):
             raise Unsupported("the second output (indices) is used")
         ones = (1,) * spatial
         if set(ints_attribute(node, "dilations", ones)) != {1}:

@@ -20,7 +20,7 @@ from converter_lite.formats.mindspore_lite.exporter.table import LOWERINGS
 from converter_lite.formats.mindspore_lite.exporter.types import COPIED, refused_type
 from converter_lite.formats.mindspore_lite.exporter.unsharing import give_each_use_its_weight
 from converter_lite.formats.mindspore_lite.options import MsOptions, Problem
-from converter_lite.graph import is_constant, static_shape
+from converter_lite.graph import is_constant, is_read, static_shape
 from converter_lite.passes.input_values import HINT
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
@@ -116,7 +116,7 @@ def _lowering(node: ir.Node) -> Lower:
     if reason := refused_type(node):
         raise Unsupported(reason)
     for value in node.outputs:
-        if 0 in (static_shape(value) or ()) and (value.uses() or value.is_graph_output()):
+        if 0 in (static_shape(value) or ()) and is_read(value):
             raise Unsupported(f"{value.name} holds no element")
     lowering = LOWERINGS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
     if lowering is None and node.op_type in _SIZED_BY_DATA:

@@ -188,7 +188,7 @@ def _top_k(lowering: Lowering, node: ir.Node) -> None:
         affine(lowering, largest, values, scale=-1.0, dtype=dtype)
     if turns:
         transpose(lowering, values, lowering.result(best), back, dtype=dtype)
-        if places.uses() or places.is_graph_output():
+        if g.is_read(places):
             transpose(lowering, indices, lowering.result(places), back, dtype="int64")
 
 

@@ -46,7 +46,7 @@ def _instance_normalization(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _layer_normalization(lowering: Lowering, node: ir.Node) -> None:
-    if any(output.uses() or output.is_graph_output() for output in node.outputs[1:]):
+    if any(g.is_read(output) for output in node.outputs[1:]):
         raise Unsupported("mean and deviation of a LayerNormalization as outputs")
     axis = g.int_attribute(node, "axis", -1) % rank(node.inputs[0])
     inputs = {"X": [lowering.tensor(node.inputs[0])]}

@@ -13,7 +13,7 @@ from converter_lite.formats.paddle.program import Attribute, attr, ints
 def _pool(lowering: Lowering, node: ir.Node) -> None:
     if rank(node.inputs[0]) != 4:
         raise Unsupported("pooling exists over two dimensions only")
-    if len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output()):
+    if len(node.outputs) > 1 and g.is_read(node.outputs[1]):
         raise Unsupported("the indices of MaxPool")
     if any(d != 1 for d in g.ints_attribute(node, "dilations", (1, 1))):
         raise Unsupported("pooling with dilations")

@@ -98,7 +98,7 @@ def _refuse(node: ir.Node) -> None:
         raise Unsupported("sequence lengths of a recurrent network")
     if node.op_type == "LSTM" and g.input_at(node, 7) is not None:
         raise Unsupported("peepholes of an LSTM")
-    if len(node.outputs) > 2 and _is_read(node.outputs[2]):
+    if len(node.outputs) > 2 and g.is_read(node.outputs[2]):
         raise Unsupported("the cell state of an LSTM as an output")
     if node.op_type == "GRU" and not g.int_attribute(node, "linear_before_reset", 0):
         raise Unsupported("a GRU with linear_before_reset = 0", "Paddle-Lite computes the other form")
@@ -122,7 +122,7 @@ def _initial_states(lowering: Lowering, node: ir.Node, size: tuple[int, int, int
 
 def _final_state(lowering: Lowering, node: ir.Node, size: tuple[int, int, int]) -> None:
     """ONNX' Y_h from Y: the runtime's own states are wrong. The last step, for the backward direction the first."""
-    if len(node.outputs) < 2 or not _is_read(node.outputs[1]):
+    if len(node.outputs) < 2 or not g.is_read(node.outputs[1]):
         return
     directions, batch, hidden = size
     sequence, value = lowering.tensor(node.outputs[0]), node.outputs[1]
@@ -145,10 +145,6 @@ def _final_state(lowering: Lowering, node: ir.Node, size: tuple[int, int, int]) 
         joined = lowering.temporary(f"{value.name}.joined", (1, directions, batch, hidden))
         lowering.emit("concat", {"X": parts}, {"Out": [joined]}, {"axis": attr(1)})
     reshape(lowering, joined, lowering.result(value), size)
-
-
-def _is_read(value: ir.Value) -> bool:
-    return bool(value.uses()) or value.is_graph_output()
 
 
 def _weights(lowering: Lowering, node: ir.Node, directions: int, added: int) -> list[str]:

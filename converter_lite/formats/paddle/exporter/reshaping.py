@@ -49,7 +49,7 @@ def _dropout(lowering: Lowering, node: ir.Node) -> None:
     training = g.input_at(node, 2)
     if training is not None and g.scalar(training) != 0:
         raise Unsupported("dropout for training")
-    if len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output()):
+    if len(node.outputs) > 1 and g.is_read(node.outputs[1]):
         raise Unsupported("the mask of a dropout")
     copy(lowering, node)
 
