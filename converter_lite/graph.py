@@ -241,7 +241,7 @@ def clamp_bounds(node: ir.Node) -> tuple[float, float] | None:
 
     ReLU6 has no operator in ONNX: it is the Clip for which this returns ``(0.0, 6.0)``.
     """
-    if node.domain not in ("", "ai.onnx") or node.op_type not in ("Relu", "Clip"):
+    if node.domain or node.op_type not in ("Relu", "Clip"):
         return None
     if node.op_type == "Relu":
         return 0.0, inf
@@ -414,6 +414,6 @@ def window_pads(
     return (*small, *large) if mode == "SAME_UPPER" else (*large, *small)
 
 
-def opset(model: ir.Model) -> int:
+def opset(model: ir.Model | ir.Graph) -> int:
     """Version of the default ONNX operator set."""
-    return model.graph.opset_imports.get("", 1)
+    return model.opset_imports.get("", 1)

@@ -235,7 +235,7 @@ def channel_node(
     channel = g.channel_axis(rank)
     axes = tuple(i for i in range(rank) if i != channel)
     known = {} if known is None else known
-    axes_are_inputs = graph.opset_imports.get("", 1) >= (18 if op_type != "ReduceSum" else 13)
+    axes_are_inputs = g.opset(graph) >= (18 if op_type != "ReduceSum" else 13)
     if axes_are_inputs:
         if axes not in known:
             known[axes] = g.add_initializer(graph, "reduced_axes", np.array(axes, np.int64))

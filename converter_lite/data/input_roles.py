@@ -48,7 +48,7 @@ def role_of(node: ir.Node, position: int, shape: Shape) -> Role | None:
         position: Its place among the node's inputs.
         shape: Its shape.
     """
-    rule = _RULES.get((node.op_type, position)) if node.domain in ("", "ai.onnx") else None
+    rule = _RULES.get((node.op_type, position)) if not node.domain else None
     if rule is None:
         return None
     what, choose = rule
@@ -305,7 +305,7 @@ def index_bound(node: ir.Node, position: int) -> int | None:
         classes = scalar(node.inputs[1])
         return None if classes is None else int(classes)
     data = _data(node)
-    if position != 1 or not data or node.domain not in ("", "ai.onnx"):
+    if position != 1 or not data or node.domain:
         return None
     if node.op_type in ("Gather", "GatherElements", "ScatterElements", "Scatter"):
         axis = int_attribute(node, "axis", 0)

@@ -292,7 +292,7 @@ def unknown_nodes(model: ir.Model) -> list[ir.Node]:
 
 
 def _function(node: ir.Node) -> Operator | None:
-    return OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+    return OPERATORS.get(node.op_type) if not node.domain else None
 
 
 def _known(node: ir.Node) -> Operator:

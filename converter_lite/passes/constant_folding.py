@@ -168,7 +168,7 @@ def _foldable(graph: ir.Graph, limit: Callable[[Sequence[ir.Value]], int] = _usu
 
 
 def _is_worth_folding(node: ir.Node, inputs: Sequence[ir.Value], *, limit: int) -> bool:
-    if node.domain not in ("", "ai.onnx") or node.op_type in NEVER_FOLDED or subgraphs(node) or not inputs:
+    if node.domain or node.op_type in NEVER_FOLDED or subgraphs(node) or not inputs:
         return False
     if any(_is_exotic(value) for value in inputs):
         return False

@@ -35,7 +35,7 @@ def raise_first_sets(model: ir.Model) -> None:
     if version >= RAISED:
         return
     for node in g.all_nodes(model.graph):
-        if node.domain not in ("", "ai.onnx"):
+        if node.domain:
             continue
         for name in _DROPPED.get(node.op_type, ()):
             node.attributes.pop(name, None)

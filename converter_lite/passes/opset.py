@@ -71,7 +71,7 @@ def minimal_ir_version(opset_version: int) -> int:
 def changed_operators(model: ir.Model, target: int) -> list[str]:
     """Operators of the model whose definition differs between its own operator set and ``target``."""
     current = opset(model)
-    used = {node.op_type for node in all_nodes(model.graph) if node.domain in ("", "ai.onnx")}
+    used = {node.op_type for node in all_nodes(model.graph) if not node.domain}
     return sorted(op for op in used if _since(op, current) != _since(op, target))
 
 

@@ -35,7 +35,7 @@ def keep_definitions(model: ir.Model, current: int, target: int) -> None:
     if not due:
         return
     for node in list(g.all_nodes(model.graph)):
-        if node.op_type in due and node.domain in ("", "ai.onnx"):
+        if node.op_type in due and not node.domain:
             due[node.op_type](model.graph, node)
 
 

@@ -21,8 +21,8 @@ from converter_lite.graph import (
 
 
 def is_op(node: ir.Node | None, *op_types: str) -> bool:
-    """Whether the node is one of these operators of the standard set."""
-    return node is not None and node.op_type in op_types and node.domain in ("", "ai.onnx")
+    """Whether the node is one of these operators of the standard set, which has no domain in onnx_ir."""
+    return node is not None and node.op_type in op_types and not node.domain
 
 
 def consumers(value: ir.Value) -> list[ir.Node]:

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from converter_lite.graph import constant, input_at, int_attribute, ints_attribute, window_pads
+from converter_lite.graph import constant, input_at, int_attribute, ints_attribute, opset, window_pads
 
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 
@@ -38,7 +38,7 @@ def round_sizes(model: ir.Model, proto: onnx.ModelProto, shapes: Mapping[str, tu
             continue
         if node.op_type in _POOLS and int_attribute(node, "ceil_mode", 0):
             changed |= _pool(node, message, shape[2:])
-        elif node.op_type == "Resize" and model.graph.opset_imports.get("", 1) >= _SINCE_SIZES:
+        elif node.op_type == "Resize" and opset(model) >= _SINCE_SIZES:
             changed |= _resize(node, message, proto.graph, shape)
     return changed
 

@@ -30,7 +30,7 @@ def skeleton(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, ir.Value]]:
         _add_constant(proto.graph, name, value, detached)
     for node in graph:
         proto.graph.node.append(ir.serde.serialize_node(node))
-        if node.domain not in ("", "ai.onnx"):
+        if node.domain:
             described = [v for v in node.outputs if v.name and v.type is not None and not v.is_graph_output()]
             proto.graph.value_info.extend(ir.serde.serialize_value(v) for v in described)
     for value in graph.outputs:

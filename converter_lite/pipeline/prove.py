@@ -401,7 +401,7 @@ def _in_blocks(model: ir.Model, context: RunContext) -> Session:
 
 def _foreign(model: ir.Model) -> list[str]:
     """Operators of other domains, which a runtime may not know."""
-    return [f"{g.label(n)} of {n.domain}" for n in g.all_nodes(model.graph) if n.domain not in ("", "ai.onnx")]
+    return [f"{g.label(n)} of {n.domain}" for n in g.all_nodes(model.graph) if n.domain]
 
 
 def _is_of_floats(model: ir.Model) -> bool:

@@ -142,7 +142,7 @@ class _Finder:
 
     def _result(self, node: ir.Node) -> _Layout | None:
         """Layout of the output; ``None`` if the inputs must keep their order."""
-        if node.domain not in ("", "ai.onnx") or not node.inputs:
+        if node.domain or not node.inputs:
             return None
         x = node.inputs[0]
         layout = self._layouts.get(x) if x is not None else None

@@ -86,7 +86,7 @@ def decide_dynamic(model: ir.Model, settings: DynamicSettings, *, target: str) -
             else:
                 computes = settings.recurrent is NodeMode.DYNAMIC and has_integer_form(node) and is_faster(node)
                 plan.quantize(node, NodeMode.DYNAMIC if computes else NodeMode.WEIGHT)
-        elif node.op_type not in (*PRODUCTS, *CONVOLUTIONS) or node.domain not in ("", "ai.onnx"):
+        elif node.op_type not in (*PRODUCTS, *CONVOLUTIONS) or node.domain:
             plan.keep_float(node, "has no weight to quantize")
         elif reason := _stays_float(node, signals, settings):
             plan.keep_float(node, reason)

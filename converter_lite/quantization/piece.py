@@ -155,7 +155,7 @@ def _widened(graph: ir.Graph, index: int, names: g.Names) -> str:
     half = ir.Value(name=names.unique(f"{value.name}_half"), shape=value.shape, type=ir.TensorType(ir.DataType.FLOAT16))
     cast = ir.node("Cast", [half], attributes={"to": ir.DataType.FLOAT.value})
     nodes = [cast]
-    if graph.opset_imports.get("", 1) >= LAYER_NORMALIZATION_OPSET and _is_normalized(value):
+    if g.opset(graph) >= LAYER_NORMALIZATION_OPSET and _is_normalized(value):
         nodes.append(ir.node("Max", [cast.outputs[0]]))  # changes nothing
     for node in nodes:
         made = node.outputs[0]

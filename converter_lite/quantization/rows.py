@@ -28,9 +28,7 @@ class LowerBounds:
         producer = value.producer()
         if value in self._gelus:
             return LOWER_BOUNDS["Gelu"]
-        return (
-            LOWER_BOUNDS.get(producer.op_type) if producer is not None and producer.domain in ("", "ai.onnx") else None
-        )
+        return LOWER_BOUNDS.get(producer.op_type) if producer is not None and not producer.domain else None
 
     def zero_point(self, value: ir.Value | None) -> int:
         """The zero point around which every row of a tensor is quantized."""

@@ -260,7 +260,7 @@ class _Run:
 def _refusal(node: ir.Node, settings: WeightSettings) -> str:
     if node.name in settings.skip:
         return "named in skip_quant_node"
-    if node.op_type not in OPERATORS or node.domain not in ("", "ai.onnx"):
+    if node.op_type not in OPERATORS or node.domain:
         return "has no weight to quantize"
     if reason := settings.storage.refusal(node):
         return reason

@@ -127,12 +127,11 @@ def _violations(array: NDArray[np.generic], item: _Weight) -> int:
 
 def _weights(model: ir.Model) -> Iterator[_Weight]:
     for node in g.all_nodes(model.graph):
-        domain = "" if node.domain == "ai.onnx" else node.domain
-        for position, zero_position in WEIGHTS.get((domain, node.op_type), ()):
+        for position, zero_position in WEIGHTS.get((node.domain, node.op_type), ()):
             value = _int8(node, position)
             if value is not None and _is_fixed(node, zero_position) and not _reads_int8(node):
                 yield _Weight(node, position, zero_position, node, _rules(node, value), value)
-        value = _int8(node, 0) if node.op_type == "DequantizeLinear" and not domain else None
+        value = _int8(node, 0) if node.op_type == "DequantizeLinear" and not node.domain else None
         if value is not None and _is_fixed(node, 2):
             yield from _dequantized_weights(node, value)
 

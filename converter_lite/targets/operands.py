@@ -38,7 +38,7 @@ TRANSFORMS = "small numbers of a spectrum would become zero"
 
 def operator(node: ir.Node) -> Operator | None:
     """Entry in the operator catalogue, ``None`` for operators of other domains and unknown ones."""
-    return OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+    return OPERATORS.get(node.op_type) if not node.domain else None
 
 
 def is_weighted(node: ir.Node) -> bool:
@@ -61,14 +61,14 @@ def bias_of(node: ir.Node) -> ir.Value | None:
 
 def stored_weight(node: ir.Node) -> ir.Value | None:
     """The constant float weight of a node with one weight, or the table of a Gather, else ``None``."""
-    if node.op_type == "Gather" and node.domain in ("", "ai.onnx"):
+    if node.op_type == "Gather" and not node.domain:
         return _constant_floats(node.inputs[0])
     return weight_of(node)
 
 
 def is_recurrent(node: ir.Node) -> bool:
     """Whether a node has weights for input and state."""
-    return node.op_type in RECURRENT and node.domain in ("", "ai.onnx")
+    return node.op_type in RECURRENT and not node.domain
 
 
 def stored_weights(node: ir.Node) -> tuple[ir.Value, ...]:

@@ -299,7 +299,7 @@ def check_ranks(model: ir.Model, path: Path) -> None:
         ModelError: A convolution or a pooling reads a tensor of fewer than three dimensions.
     """
     for node in all_nodes(model.graph):
-        value = node.inputs[0] if node.op_type in WINDOWED and node.domain in ("", "ai.onnx") and node.inputs else None
+        value = node.inputs[0] if node.op_type in WINDOWED and not node.domain and node.inputs else None
         if value is not None and value.shape is not None and len(value.shape) < 3:
             raise ModelError(
                 f"{label(node)} reads '{value.name}', which has {len(value.shape)} dimensions and not at least 3",
@@ -328,7 +328,7 @@ def _check_operators(model: ir.Model, path: Path) -> None:
     unknown = [
         node
         for node in all_nodes(model.graph)
-        if node.domain in ("", "ai.onnx") and ("", node.op_type) not in functions and not _is_known(node, version)
+        if not node.domain and ("", node.op_type) not in functions and not _is_known(node, version)
     ]
     if unknown:
         shown = ", ".join(label(node) for node in unknown[:5]) + (", ..." if len(unknown) > 5 else "")
@@ -343,7 +343,7 @@ def _check_attributes(model: ir.Model, path: Path) -> None:
     version = opset(model)
     known: dict[str, dict[str, str]] = {}
     for node in _nodes(model):
-        if node.domain not in ("", "ai.onnx") or not _is_known(node, version):
+        if node.domain or not _is_known(node, version):
             continue
         if node.op_type not in known:
             schema = onnx.defs.get_schema(node.op_type, version, "")

@@ -65,12 +65,8 @@ def spell_out_integer_operators(model: ir.Model) -> int:
     computed.
     """
     graph, names = model.graph, g.Names(model.graph)
-    found = [(node, form) for node in graph if (form := _FORMS.get((_domain(node), node.op_type)))]
+    found = [(node, form) for node in graph if (form := _FORMS.get((node.domain, node.op_type)))]
     return sum(_Rewriting(graph, node, form, names).run() for node, form in found)
-
-
-def _domain(node: ir.Node) -> str:
-    return "" if node.domain == "ai.onnx" else node.domain
 
 
 class _Rewriting:
@@ -184,4 +180,4 @@ INTEGER_OPERATORS = frozenset(
 
 def integer_operators(model: ir.Model) -> Iterator[ir.Node]:
     """Those of a model."""
-    return (n for n in model.graph if _domain(n) in ("", MICROSOFT) and n.op_type in INTEGER_OPERATORS)
+    return (n for n in model.graph if n.domain in ("", MICROSOFT) and n.op_type in INTEGER_OPERATORS)

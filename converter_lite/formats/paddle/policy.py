@@ -67,7 +67,7 @@ class PaddlePolicy:
         place = Target.parse(self.name)
         if node.name in self.sparse:
             return _neither("its weight is sparse")
-        if node.domain not in ("", "ai.onnx"):
+        if node.domain:
             return _neither("an operator of another domain")
         handler = {
             "Conv": _conv,

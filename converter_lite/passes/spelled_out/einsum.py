@@ -60,7 +60,7 @@ def _einsum(graph: ir.Graph, node: ir.Node) -> bool:
         return False
     needed = [set(result).union(*(o.letters for o in operands if o is not operand)) for operand in operands]
     if any(set(o.letters) - wanted for o, wanted in zip(operands, needed, strict=True)):
-        if graph.opset_imports.get("", 1) < FIRST_OPSET:
+        if g.opset(graph) < FIRST_OPSET:
             return False
         operands = [_summed(graph, node, o, wanted) for o, wanted in zip(operands, needed, strict=True)]
     made, *others = operands

@@ -79,7 +79,7 @@ def _log_sum_exp(graph: ir.Graph, node: ir.Node) -> bool:
 def _reduced_axes(graph: ir.Graph, node: ir.Node) -> list[int]:
     """Axes of a reduction; none where they are not constant. Without any given, all are reduced."""
     rank = len(g.static_shape(node.inputs[0]) or ())
-    if graph.opset_imports.get("", 1) < AXES_AS_INPUT:
+    if g.opset(graph) < AXES_AS_INPUT:
         return list(g.ints_attribute(node, "axes", tuple(range(rank))))
     given = g.input_at(node, 1)
     if given is None:
@@ -95,7 +95,7 @@ def spell_out_log_softmax(model: ir.Model) -> int:
 
     Refused: unknown sizes, other types than float32, and operator sets below 13, in which several axes are one.
     """
-    if model.graph.opset_imports.get("", 1) < SINGLE_AXIS:
+    if g.opset(model) < SINGLE_AXIS:
         return 0
     return sum(_log_softmax(model.graph, node) for node in list(model.graph) if is_op(node, "LogSoftmax"))
 

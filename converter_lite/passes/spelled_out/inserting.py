@@ -39,7 +39,7 @@ def reduced(graph: ir.Graph, node: ir.Node, op_type: str, value: ir.Value, axes:
     """A reduction, whose axes stay with size 1, as the graph's operator set has it."""
     shape = [1 if axis in axes else size for axis, size in enumerate(g.static_shape(value) or ())]
     since = SUM_AXES_AS_INPUT if op_type == "ReduceSum" else AXES_AS_INPUT
-    if graph.opset_imports.get("", 1) < since:
+    if g.opset(graph) < since:
         return insert(graph, node, op_type, [value], shape, axes=list(axes), keepdims=1)
     stored = g.add_initializer(graph, f"{node.name}_axes", np.array(axes, np.int64))
     return insert(graph, node, op_type, [value, stored], shape, keepdims=1)
@@ -59,7 +59,7 @@ def sliced(graph: ir.Graph, node: ir.Node, value: ir.Value, ranges: Mapping[int,
 def split(graph: ir.Graph, node: ir.Node, x: ir.Value, sizes: list[int]) -> ir.Node:
     """A Split along axis 1; sizes are an input since operator set 13."""
     count = len(sizes)
-    if graph.opset_imports.get("", 1) < 13:
+    if g.opset(graph) < 13:
         return ir.node("Split", [x], attributes={"axis": 1, "split": sizes}, num_outputs=count)
     stored = g.add_initializer(graph, f"{node.name}_sizes", np.array(sizes, np.int64))
     return ir.node("Split", [x, stored], attributes={"axis": 1}, num_outputs=count)

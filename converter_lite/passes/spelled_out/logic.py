@@ -21,7 +21,7 @@ def spell_out_is_nan(model: ir.Model) -> int:
 
     (A comparison with itself, which differs only for NaN, is true for NaN in Paddle-Lite.)
     """
-    if model.graph.opset_imports.get("", 1) < FIRST_OPSET:
+    if g.opset(model) < FIRST_OPSET:
         return 0
     return sum(_is_nan(model.graph, node) for node in list(model.graph) if is_op(node, "IsNaN"))
 

@@ -40,7 +40,7 @@ def spell_out_deep_softmax(model: ir.Model) -> int:
 
     Refused: unknown sizes, and operator sets in which it works along several axes.
     """
-    if model.graph.opset_imports.get("", 1) < ALONG_ONE_AXIS:
+    if g.opset(model) < ALONG_ONE_AXIS:
         return 0
     return sum(_of_three(model.graph, node) for node in list(model.graph) if is_op(node, "Softmax", "LogSoftmax"))
 

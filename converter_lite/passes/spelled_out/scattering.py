@@ -50,7 +50,7 @@ def spell_out_put_elements(model: ir.Model) -> int:
     Refused: unknown sizes, truth values, and operator sets in which it cannot add.
     """
     changed = sum(_in_column(model.graph, node) for node in list(model.graph) if is_op(node, "ScatterND"))
-    if model.graph.opset_imports.get("", 1) < ADDED_SINCE:
+    if g.opset(model) < ADDED_SINCE:
         return changed
     return changed + sum(_as_sums(model.graph, node) for node in list(model.graph) if is_op(node, "ScatterND"))
 

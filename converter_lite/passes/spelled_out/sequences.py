@@ -27,7 +27,7 @@ def spell_out_sequences(model: ir.Model) -> int:
 
 def _join(graph: ir.Graph, node: ir.Node) -> bool:
     parts = _tensors(node.inputs[0])
-    if not parts or graph.opset_imports.get("", 1) < AXES_AS_INPUT:
+    if not parts or g.opset(graph) < AXES_AS_INPUT:
         return False
     axis = g.int_attribute(node, "axis", 0)
     if g.int_attribute(node, "new_axis", 0):

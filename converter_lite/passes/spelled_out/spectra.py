@@ -172,7 +172,7 @@ def _integer(node: ir.Node, position: int) -> int | None:
 def _axis(graph: ir.Graph, node: ir.Node) -> int | None:
     """The axis that is transformed, counted from the front; ``None`` if it is not constant or the last."""
     rank = len(g.static_shape(node.inputs[0]) or ())
-    is_input = graph.opset_imports.get("", 1) >= AXIS_AS_INPUT
+    is_input = g.opset(graph) >= AXIS_AS_INPUT
     if is_input:
         axis = _integer(node, 2) if g.input_at(node, 2) is not None else -2
     else:

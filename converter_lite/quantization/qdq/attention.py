@@ -94,7 +94,7 @@ def fuse_attentions(graph: ir.Graph, plan: QuantPlan) -> int:
 
 
 def _match(softmax: ir.Node) -> Attention | None:
-    since_13 = softmax.graph is not None and softmax.graph.opset_imports.get("", 1) >= 13
+    since_13 = softmax.graph is not None and g.opset(softmax.graph) >= 13
     axis = g.int_attribute(softmax, "axis", -1 if since_13 else 1)
     scores, product = softmax.inputs[0], g.single_consumer(softmax.outputs[0])
     if axis not in (-1, 3) or scores is None or product is None or not is_op(product, "MatMul"):

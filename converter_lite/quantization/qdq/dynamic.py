@@ -206,7 +206,7 @@ class DynamicWriter:
 
     def _reduce(self, node: ir.Node, op_type: str, x: ir.Value, part: str) -> ir.Value:
         """``op_type`` along the last axis, which is kept."""
-        if self._graph.opset_imports.get("", 1) >= 18:
+        if g.opset(self._graph) >= 18:
             axes = self._add_constant("last_axis", np.array([-1], np.int64))
             return self._insert(node, op_type, [x, axes], part, keepdims=1)
         return self._insert(node, op_type, [x], part, keepdims=1, axes=[-1])

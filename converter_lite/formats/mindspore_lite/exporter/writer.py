@@ -118,11 +118,11 @@ def _lowering(node: ir.Node) -> Lower:
     for value in node.outputs:
         if 0 in (static_shape(value) or ()) and is_read(value):
             raise Unsupported(f"{value.name} holds no element")
-    lowering = LOWERINGS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+    lowering = LOWERINGS.get(node.op_type) if not node.domain else None
     if lowering is None and node.op_type in _SIZED_BY_DATA:
         raise Unsupported("how many elements it gives depends on the data, and shapes have to be fixed here")
     if lowering is None:
-        name = f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
+        name = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
         raise Unsupported(f"the operator {name} is not known to the format")
     return lowering
 

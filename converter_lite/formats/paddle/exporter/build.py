@@ -186,7 +186,7 @@ def _problems(lowering: Lowering, graph: ir.Graph) -> Iterator[Problem]:
     for node in graph:
         if node in lowering.done:
             continue
-        handler = HANDLERS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+        handler = HANDLERS.get(node.op_type) if not node.domain else None
         name = str(node.name)
         if handler is None:
             yield Problem(name, node.op_type, f"{lowering.runtime} has no equal of this operator")

@@ -37,7 +37,7 @@ class Activation:
 
 def recognise(node: ir.Node) -> Activation | None:
     """The fusable function that a node computes, or ``None``."""
-    if node.domain not in ("", "ai.onnx"):
+    if node.domain:
         return None
     if node.op_type == "Relu":
         return Activation("relu")
