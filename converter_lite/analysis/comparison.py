@@ -79,6 +79,7 @@ class Comparison:
         samples: Number of samples.
         missed: Outputs of the float model that hold numbers and have no counterpart of their shape.
         threshold: Mean cosine below which a layer counts as broken.
+        isolated: Its layers on their own, for those that are extracted.
     """
 
     layers: list[LayerError]

@@ -43,7 +43,7 @@ _Answer = TypeVar("_Answer")
 
 @contextlib.contextmanager
 def dask_executor(address: str, *, workers: int) -> Iterator[DaskExecutor]:
-    """A cluster, checked; see :func:`converter_lite.execution.executor.open_executor`.
+    """A cluster, checked; see :func:`converter_lite.execution.opening.open_executor`.
 
     Args:
         address: Of a scheduler; empty: a cluster on this machine, which ends with the context.

@@ -87,7 +87,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         model_file: Model to read.
         output_file: Path of the result; the suffix of each format is appended unless it is there.
         fmk: Framework of the model.
-        weight_file: File with the parameters of a PADDLE model; ``None`` looks beside the program.
+        weight_file: File with the parameters of a CAFFE or PADDLE model; ``None`` looks beside the model.
         config_file: INI file; ``None`` together with ``config`` converts in float.
         config: A configuration made in memory, instead of ``config_file``.
         input_shape: Input name -> fixed shape.

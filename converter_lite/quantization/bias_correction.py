@@ -93,8 +93,8 @@ def fit_layers(
 ) -> dict[str, NDArray[np.float64]]:
     """Fit rounding and biases layer by layer, in place: biases of the float graph, integers in ``q_weights``.
 
-    Every weighted node to be corrected must have a bias of its own (see :func:`ensure_biases`). The graph is raised to the
-    operator set that its plan needs, because it is run.
+    Every weighted node to be corrected must have a bias of its own (:mod:`converter_lite.quantization.constants`). The graph is
+    raised to the operator set that its plan needs, because it is run.
 
     Args:
         quantized: Graph and plan.

@@ -51,6 +51,7 @@ class Channels:
         readers: Layers that sum over the channels, and the channels' position in their weights.
         normalized: Tensors with statistics of a folded normalization, and the channels' position in these.
         is_fixed: Whether they are read by something that cannot follow.
+        joined: Channels that they have been merged into.
     """
 
     count: int
