@@ -76,7 +76,7 @@ def read_pair(
     optimized = Preparation(source, ALL_REWRITES)(replace(fmt.requirements, keeps_qdq=False)).model
     quantized = _runnable(quantized_file, fmt.runnable, optimized, confined=confined)
     if input_shapes and quantized_file.suffix == ".onnx":
-        open_inputs = {str(v.name) for v in quantized.graph.inputs if v.shape is None or not v.shape.is_static()}
+        open_inputs = {str(v.name) for v in quantized.graph.inputs if g.static_shape(v) is None}
         fix_input_shapes(quantized, {n: shape for n, shape in input_shapes.items() if n in open_inputs})
     _make_plain(quantized)
     _check_interface(model, quantized, quantized_file)

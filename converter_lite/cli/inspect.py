@@ -80,12 +80,13 @@ def inspect_kernels(
     from converter_lite.analysis.kernels import kernels, summary, table
     from converter_lite.analysis.sample_source import random_feeds
     from converter_lite.formats.onnx.reader import read_onnx
+    from converter_lite.graph import static_shape
 
     model = read_onnx(path, confined=confined)
     try:
         uses = kernels(model, random_feeds(model, RUNS, quantized=model, input_shapes=input_shapes))
     except ModelError as error:
-        is_open = any(value.shape is None or not value.shape.is_static() for value in model.graph.inputs)
+        is_open = any(static_shape(value) is None for value in model.graph.inputs)
         hint = error.hint or ("give the sizes that it runs on with --inputShape" if is_open else "")
         raise ModelError(error.message, where=error.where, hint=hint) from error
     return "\n".join([*columns(list(table(uses))), summary(uses)])

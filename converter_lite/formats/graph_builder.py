@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from converter_lite import graph as g
 from converter_lite.errors import ModelError
 from converter_lite.formats.inference import OPSET, Inference
 
@@ -106,9 +107,10 @@ def shape_of(value: ir.Value) -> tuple[int, ...]:
     Raises:
         ModelError: It is known at run time only.
     """
-    if value.shape is None or not value.shape.is_static():
+    shape = g.static_shape(value)
+    if shape is None:
         raise ModelError(f"the shape of '{value.name}' is known at run time only")
-    return value.shape.numpy()
+    return shape
 
 
 def check_size(value: ir.Value) -> None:
@@ -117,10 +119,9 @@ def check_size(value: ir.Value) -> None:
     Raises:
         ModelError: It has.
     """
-    if value.shape is not None and value.shape.is_static() and math.prod(value.shape.numpy()) > MOST_ELEMENTS:
-        raise ModelError(
-            f"'{value.name}' has the shape {list(value.shape.numpy())}: more elements than a tensor can have"
-        )
+    shape = g.static_shape(value)
+    if shape is not None and math.prod(shape) > MOST_ELEMENTS:
+        raise ModelError(f"'{value.name}' has the shape {list(shape)}: more elements than a tensor can have")
 
 
 def _fresh(hint: str, taken: dict[str, int]) -> str:

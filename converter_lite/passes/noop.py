@@ -7,7 +7,15 @@ from types import MappingProxyType
 
 import onnx_ir as ir
 
-from converter_lite.graph import absorb_names, constant, input_at, int_attribute, ints_attribute, is_constant
+from converter_lite.graph import (
+    absorb_names,
+    constant,
+    input_at,
+    int_attribute,
+    ints_attribute,
+    is_constant,
+    static_shape,
+)
 from converter_lite.passes.rewrite import bypass, consumers, int_values, is_op, remove, replace, sole_output
 
 ENDLESS = 2**31 - 1
@@ -127,14 +135,8 @@ def _same_shape(node: ir.Node) -> bool:
 
 
 def _same_static_shape(node: ir.Node) -> bool:
-    source, result = node.inputs[0], node.outputs[0]
-    return (
-        source is not None
-        and source.shape is not None
-        and source.shape.is_static()
-        and result.shape is not None
-        and tuple(source.shape) == tuple(result.shape)
-    )
+    shape = static_shape(node.inputs[0])
+    return shape is not None and shape == static_shape(node.outputs[0])
 
 
 def _pads_nothing(node: ir.Node) -> bool:

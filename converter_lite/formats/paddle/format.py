@@ -23,6 +23,7 @@ from converter_lite.formats.paddle.program import NbFile, refuse_difference
 from converter_lite.formats.paddle.proof import proof_model, refuse_nan
 from converter_lite.formats.paddle.refusals import refuse_choice, refuse_other_types
 from converter_lite.formats.requirements import GraphRequirements
+from converter_lite.graph import static_shape
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choice import Choice
@@ -202,7 +203,7 @@ class NbFormat:
         Raises:
             FormatError: The file is not valid.
         """
-        shapes = {str(v.name): tuple(v.shape.numpy()) for v in like.graph.inputs if v.shape and v.shape.is_static()}
+        shapes = {str(v.name): shape for v in like.graph.inputs if (shape := static_shape(v))}
         if self.protobuf:
             from converter_lite.formats.paddle.inference_model.reader import read_paddle
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from converter_lite import graph as g
 from converter_lite.errors import ModelError
 from converter_lite.formats.mindir.importer.context import is_real, numpy_type
 from converter_lite.formats.mindir.importer.step import Kind, Step, Translate
@@ -230,8 +231,8 @@ def _full_like(step: Step) -> None:
 
 def give_filled(step: Step, like: ir.Value, number: np.ndarray[tuple[()], np.dtype[np.generic]]) -> None:
     """A constant of another value's shape, or the same at run time."""
-    if like.shape is not None and like.shape.is_static():
-        shape = like.shape.numpy()
+    shape = g.static_shape(like)
+    if shape is not None:
         step.importer.take(int(np.prod(shape)))
         step.give(step.constant("filled", np.full(shape, number), number.dtype))
     else:

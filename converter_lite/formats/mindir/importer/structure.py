@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
+from converter_lite import graph as g
 from converter_lite.errors import ModelError
 from converter_lite.formats.mindir.importer.context import Held, rank_of
 from converter_lite.formats.mindir.importer.step import Kind, Step, Translate
@@ -53,8 +54,9 @@ def _size(step: Step, value: ir.Value, axis: int) -> ir.Value:
 
 def _shape_tensor(step: Step) -> None:
     value = step.tensor("input")
-    if value.shape is not None and value.shape.is_static():
-        step.give(step.ints("sizes", value.shape.numpy()))
+    shape = g.static_shape(value)
+    if shape is not None:
+        step.give(step.ints("sizes", shape))
     else:
         step.finish("Shape", value)
 

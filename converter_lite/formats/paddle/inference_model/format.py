@@ -26,6 +26,7 @@ from converter_lite.formats.paddle.program import NbFile
 from converter_lite.formats.paddle.proof import proof_model, refuse_nan
 from converter_lite.formats.paddle.refusals import refuse_choice, refuse_other_types
 from converter_lite.formats.requirements import GraphRequirements
+from converter_lite.graph import static_shape
 from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choice import Choice
@@ -150,7 +151,7 @@ class InferenceFormat:
         Raises:
             ModelError: They are not valid.
         """
-        shapes = {str(v.name): tuple(v.shape.numpy()) for v in like.graph.inputs if v.shape and v.shape.is_static()}
+        shapes = {str(v.name): shape for v in like.graph.inputs if (shape := static_shape(v))}
         program = path.with_suffix(PIR_SUFFIX) if self.writes_pir else path
         return proof_model(read_paddle(program, path.with_suffix(PARAMETERS_SUFFIX), input_shapes=shapes), like)
 
