@@ -5,6 +5,7 @@ Rules:
 1. An int8 or uint8 input that the graph quantizes immediately takes the integers: its QuantizeLinear is removed. Likewise for an
    output that comes from a DequantizeLinear.
 2. Any other change is a Cast at the border.
+3. An input that nothing reads takes any type.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ TYPES = {
 Grid = tuple[NDArray[np.generic], NDArray[np.generic]]
 """Scale and zero point."""
 
-_FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
+_FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
 _QUANTIZED = (ir.DataType.INT8, ir.DataType.UINT8)
 
 
@@ -73,9 +74,8 @@ def feed_for(model: ir.Model, original: Feed) -> dict[str, NDArray[np.generic]]:
         if grid is not None:
             scale, zero_point = grid
             info = np.iinfo(zero_point.dtype)
-            feed[value.name or ""] = np.clip(np.rint(array / scale) + zero_point, info.min, info.max).astype(
-                zero_point.dtype
-            )
+            integers = np.clip(np.rint(array / scale) + zero_point, info.min, info.max)
+            feed[value.name or ""] = np.asarray(integers, zero_point.dtype)
         else:
             dtype = value.dtype.numpy() if value.dtype is not None else array.dtype
             feed[value.name or ""] = array.astype(dtype, copy=False)
@@ -110,7 +110,10 @@ def _change_input(graph: ir.Graph, value: ir.Value, wanted: ir.DataType) -> None
             hint="leave --inputDataType at DEFAULT",
         )
     readers = [node for node, _ in value.uses()]
-    if wanted in _QUANTIZED:
+    if not readers:
+        if wanted in _QUANTIZED:
+            value.meta["grid"] = np.ones((), np.float32), np.zeros((), wanted.numpy())
+    elif wanted in _QUANTIZED:
         quantize = readers[0] if len(readers) == 1 and readers[0].op_type == "QuantizeLinear" else None
         grid = _grid(quantize, None if quantize is None else quantize.outputs[0])
         found = None if grid is None else ir.DataType.from_numpy(grid[1].dtype)

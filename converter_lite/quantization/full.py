@@ -239,13 +239,19 @@ def activation_params(
 def activation_grids(
     model: ir.Model, plan: QuantPlan, target: Policy, sources: Mapping[str, str]
 ) -> dict[str, QuantSpec]:
-    """The narrowest grid that the integer readers of each source require; sources without such readers are left out."""
+    """The narrowest grid that the integer readers of each source require.
+
+    Sources without such readers are left out, and those of the network's outputs, which have all bits.
+    """
     found: dict[str, QuantSpec] = {}
+    given = {sources.get(output.name or "") for output in model.graph.outputs}
     for node in model.graph:
         spec = target.capability(node).activation if plan.mode(node) is NodeMode.INTEGER else None
         for value in data_inputs(node) if spec is not None else []:
             source = sources.get(value.name or "")
-            if source is not None and spec is not None and (source not in found or spec.bits < found[source].bits):
+            if source is None or spec is None or source in given:
+                continue
+            if source not in found or spec.bits < found[source].bits:
                 found[source] = spec
     return found
 

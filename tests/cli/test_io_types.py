@@ -315,3 +315,40 @@ def test_ascend_context_without_the_target_is_warned_about(workshop: Workshop) -
     assert "ascend_context" in said
     shape = onnx.load("out.onnx").graph.input[0].type.tensor_type.shape
     assert shape.dim[0].dim_param == "N"
+
+
+def test_single_numbers_and_inputs_that_nothing_reads_are_integers_as_well(workshop: Workshop) -> None:
+    text = "g (float[1,3,8,8] x, float s, float[1,4] u) => (float[1,6,6,6] y) { c = Conv(x, w) y = Mul(c, s) }"
+    onnx.save(model_proto(text, w=normal(6, 3, 3, 3)), workshop.model)
+    for index in range(4):
+        for name, shape in (("s", ()), ("u", (1, 4))):
+            Path(name).mkdir(exist_ok=True)
+            np.abs(normal(*shape, seed=index)).astype(np.float32).tofile(f"{name}/{index:03}.bin")
+    config = changed(FULL, data_preprocess_param={"calibrate_path": "x:bins,s:s,u:u"})
+    workshop.succeed("--inputDataType=UINT8", "--savePlan=plan.json", config=config)
+    plan = json.loads(Path("plan.json").read_text(encoding="utf-8"))["ONNX"]
+    assert plan["ends"] == ["s", "x"]
+    inputs = onnx.load("out.onnx").graph.input
+    assert {value.type.tensor_type.elem_type for value in inputs} == {onnx.TensorProto.UINT8}
+
+
+def test_an_output_that_layers_read_has_eight_bits_beside_narrower_activations(workshop: Workshop) -> None:
+    text = "g (float[1,3,8,8] x) => (float[1,6,6,6] c, float[1,6,6,6] y) { c = Conv(x, w) y = Conv(c, v) }"
+    onnx.save(model_proto(text, w=normal(6, 3, 3, 3), v=normal(6, 6, 1, 1)), workshop.model)
+    config = changed(FULL, full_quant_param={"activation_bits": "4"})
+    workshop.succeed("--outputDataType=UINT8", "--savePlan=plan.json", config=config)
+    outputs = onnx.load("out.onnx").graph.output
+    assert {value.type.tensor_type.elem_type for value in outputs} == {onnx.TensorProto.UINT8}
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("g (float[1,3,8,8] x) => (float[1,6,6,6] c, float[6,3,3,3] w) { c = Conv(x, w) }", "w"),
+        ("g (float[1,3,8,8] x) => (float[1,6,6,6] c, double[1,6,6,6] d) { c = Conv(x, w) d = Cast<to=11>(c) }", "d"),
+    ],
+)
+def test_outputs_that_cannot_be_quantized_are_refused_by_name(workshop: Workshop, text: str, name: str) -> None:
+    onnx.save(model_proto(text, w=normal(6, 3, 3, 3)), workshop.model)
+    said = workshop.fail(1, "--outputDataType=UINT8", config=FULL)
+    assert f"output {name}: the output cannot have type UINT8: it is not quantized" in said

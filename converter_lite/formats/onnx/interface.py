@@ -73,7 +73,7 @@ def with_integer_interface(choice: Choice, model: ir.Model, asked: IoTypes) -> C
 
 
 def _names(model: ir.Model, asked: IoTypes) -> list[str]:
-    """Inputs and outputs that are to be integers."""
-    sides = ((asked.inputs, model.graph.inputs), (asked.outputs, model.graph.outputs))
-    values = [value for kind, values in sides if kind in INTEGERS for value in values]
-    return [str(value.name) for value in values if value.dtype in FLOAT_TYPES]
+    """Inputs that are read and outputs that are computed which are to be integers."""
+    inputs = [value for value in model.graph.inputs if asked.inputs in INTEGERS and value.uses()]
+    outputs = [value for value in model.graph.outputs if asked.outputs in INTEGERS and value.producer() is not None]
+    return [str(value.name) for value in (*inputs, *outputs) if value.dtype in FLOAT_TYPES]
