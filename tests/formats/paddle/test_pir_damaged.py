@@ -170,6 +170,20 @@ def test_long_constants_are_read_in_little_memory() -> None:
     assert_peak(partial(read_pir, data), reading_limit(data))
 
 
+@pytest.mark.parametrize("indent", [None, 4])
+def test_a_program_that_is_little_else_than_one_list_of_numbers_is_read(indent: int | None) -> None:
+    """``paddle.to_tensor`` of a list: the list is inside of an attribute, that of attributes, and those of an operation."""
+    made = PirProgram()
+    numbers = list(range(1000))
+    made.output(
+        made.op("assign_value_", made.input("x", (1000,), "int64"), shape=[1000], dtype="int64", values=numbers)
+    )
+    data = made.json(indent=indent)
+    operation = next(op for op in read_operations(data) if op.kind == "pd_op.assign_value_")
+    assert list(operation.attributes["values"]) == numbers
+    assert_peak(partial(read_operations, data), reading_limit(data))
+
+
 def test_operations_that_are_longer_than_a_piece_are_the_same_as_short_ones() -> None:
     made = PirProgram()
     x = made.input("x", (2, 400))

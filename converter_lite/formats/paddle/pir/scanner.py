@@ -28,6 +28,12 @@ DEEPEST = 48
 MEMBER = 160
 """Bytes that a member of an object takes beside its name and value."""
 
+ITEM = 8
+"""Bytes that an item of a list takes beside its value."""
+
+CONTAINER = 240
+"""Bytes of memory of an object, or of a list at most, beside what is in it."""
+
 _BLANK = re.compile(r"[ \t\r\n]*")
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -112,7 +118,7 @@ class Scanner:
         if kind == "{":
             return self._shorten({key: self._counted(depth, MEMBER + len(key)) for key in self.members()})
         if kind == "[":
-            return [self._counted(depth) for _ in self.items()]
+            return [self._counted(depth, ITEM) for _ in self.items()]
         return self._long_string(start)
 
     def keep(self, weight: int) -> None:
@@ -146,9 +152,11 @@ class Scanner:
             piece = piece[: len(piece) // 2]
         return piece
 
-    def _counted(self, depth: int, more: int = 0) -> Any:
+    def _counted(self, depth: int, more: int) -> Any:
+        """A value inside of another; one that is taken apart itself has counted what is in it."""
+        before = self._left
         value = self.value(depth + 1)
-        self.keep(weight(value) + more)
+        self.keep(more + (weight(value) if self._left == before else CONTAINER))
         return value
 
     def _long_string(self, start: int) -> str:
@@ -182,9 +190,9 @@ def weight(value: Any) -> int:
     if isinstance(value, str):
         return 60 + len(value)
     if isinstance(value, dict):
-        return 240 + sum(weight(item) for item in value.values())
+        return CONTAINER + sum(weight(item) for item in value.values())
     if isinstance(value, (list, tuple)):
-        return 64 + sum(8 + weight(item) for item in value)
+        return 64 + sum(ITEM + weight(item) for item in value)
     return 32
 
 
