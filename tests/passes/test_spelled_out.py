@@ -67,6 +67,12 @@ def test_batches_become_indices(batch: int, indices: np.ndarray) -> None:
     assert_applies(spell_out_batched_gather, build(text, i=indices), 1)
 
 
+def test_computed_indices_stand_behind_their_batches() -> None:
+    text = "g (float[2,3,4] x, int64[2,2,1] i) => (float[2,2,4] y) { y = GatherND<batch_dims=1>(x, i) }"
+    places = {"x": normal(2, 3, 4), "i": np.array([[0, -1], [2, 1]])[..., None]}
+    assert_applies(spell_out_batched_gather, build(text), 1, places)
+
+
 def test_a_gather_without_batches_stays() -> None:
     assert_refuses(
         spell_out_batched_gather,

@@ -109,6 +109,8 @@ def gathers() -> Iterator[Case]:
     places = np.array([[[0, 1]], [[2, -1]]])
     yield case("gather_nd_constant", "GatherND", values((3, 4, 5)), (places,))
     yield case("gather_nd_batch", "GatherND", values((2, 3, 4)), (places % 3,), batch_dims=1)
+    yield case("gather_nd_computed_batch", "GatherND", values((2, 3, 4)), places % 3, batch_dims=1)
+    yield case("gather_nd_computed_batch_end", "GatherND", values((2, 3, 4)), places - 1, batch_dims=1)
     rows = values((4, 5, 3))
     picked = np.array([[1, 3], [0, -1]])
     yield case("scatter_elements", "ScatterElements", values((2, 5)), (picked,), values((2, 2), 1), axis=1)
@@ -124,6 +126,8 @@ def gathers() -> Iterator[Case]:
     given = {"x": values((3, 5, 4)), "i": whole((2, 3), 5)}
     yield Case("gather_from_the_end", build(back, given, {"n": np.array(3)}), given)
     yield case("one_hot", "OneHot", whole((2, 3), 5), ints(5), (np.array([0.0, 2.0], np.float32),))
+    beyond = np.array([[0, 4, 5], [9, -5, -6]])
+    yield case("one_hot_beyond", "OneHot", beyond, ints(5), (np.array([-1.0, 2.0], np.float32),))
     yield case("one_hot_axis", "OneHot", whole((2, 3), 5), ints(5), (np.array([0.0, 1.0], np.float32),), axis=1)
 
 

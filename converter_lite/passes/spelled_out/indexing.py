@@ -46,17 +46,27 @@ def coordinates(places: NDArray[np.generic], axis: int) -> NDArray[np.int64]:
 
 
 def spell_out_batched_gather(model: ir.Model) -> int:
-    """Replace a GatherND with ``batch_dims`` and constant indices by one without: batch positions become indices."""
+    """Replace a GatherND with ``batch_dims`` by one without: positions in the batch become indices, beside those given.
+
+    Refused: computed indices of unknown sizes.
+    """
     return sum(_batched_gather(model.graph, node) for node in list(model.graph) if is_op(node, "GatherND"))
 
 
 def _batched_gather(graph: ir.Graph, node: ir.Node) -> bool:
-    batch, data, indices = g.int_attribute(node, "batch_dims", 0), node.inputs[0], g.constant(node.inputs[1])
-    if not batch or data is None or indices is None:
+    batch, data, picks = g.int_attribute(node, "batch_dims", 0), node.inputs[0], node.inputs[1]
+    indices, shape = g.constant(picks), g.static_shape(picks)
+    if not batch or data is None or picks is None or shape is None:
         return False
-    positions = np.stack(np.meshgrid(*map(np.arange, indices.shape[:-1]), indexing="ij"), axis=-1)[..., :batch]
-    whole = np.concatenate([positions.astype(np.int64), indices.astype(np.int64)], axis=-1)
-    replace([node], ir.node("GatherND", [data, g.add_initializer(graph, f"{node.name}_indices", whole)]))
+    kind = (picks.dtype or ir.DataType.INT64).numpy()
+    positions = np.stack(np.meshgrid(*map(np.arange, shape[:-1]), indexing="ij"), axis=-1)[..., :batch].astype(kind)
+    if indices is None:
+        stored = g.add_initializer(graph, f"{node.name}_positions", positions)
+        whole = insert(graph, node, "Concat", [stored, picks], (*shape[:-1], batch + shape[-1]), axis=-1)
+        whole.type = picks.type
+    else:
+        whole = g.add_initializer(graph, f"{node.name}_indices", np.concatenate([positions, indices], axis=-1))
+    replace([node], ir.node("GatherND", [data, whole]))
     return True
 
 

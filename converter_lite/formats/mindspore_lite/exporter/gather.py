@@ -70,7 +70,11 @@ def _scatter_nd(ctx: Lowering, node: ir.Node) -> None:
 
 
 def _one_hot(ctx: Lowering, node: ir.Node) -> None:
-    """A look-up in a table that holds the encoded row of every class."""
+    """A look-up in a table that holds the encoded row of every class.
+
+    The runtime counts rows below zero from the end, and finds zeros beyond the table. Where others are wanted, two rows
+    between the classes and the same classes from the end hold them.
+    """
     picks, out = required(node, 0), node.outputs[0]
     depth = ctx.ints(required(node, 1), "depth")[0]
     off, on = ctx.array(required(node, 2), "values").reshape(-1)
@@ -81,6 +85,12 @@ def _one_hot(ctx: Lowering, node: ir.Node) -> None:
     rank = len(ctx.shape(out))
     axis = axis_of(node, rank, -1)
     indices = ctx.cast(ctx.use(picks), DataType.INT32)
+    if off:
+        table = np.concatenate([table, np.full((2, depth), off), table])
+        for op, bound in (("Maximum", -depth - 1), ("Minimum", depth)):
+            indices = ctx.emit(
+                op, [indices, ctx.int_constant([bound], "class")], ctx.shape(picks), dtype=DataType.INT32
+            )
     rows = ctx.add_constant(table, f"{node.name}_table")
     dims = (*ctx.shape(picks), depth)
     index = ctx.emit("Gather", [rows, indices, ctx.int_constant([0], "axis")], dims, dtype=ctx.dtype(out))
