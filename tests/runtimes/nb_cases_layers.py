@@ -345,6 +345,13 @@ def functions(c: Cases) -> None:
         levels = {1: scalar(4, np.int64), 2: floats(0, 1)}
         name = f"OneHot from the end of {classes.ndim} dimensions"
         c.add(name, "OneHot", classes, consts=levels, releases=NEW)
+    picks, pads = ints(1, -3).reshape(2, 1), ints(0, 0, 1, 2, 0, 0, 3, 4)
+    c.add("GatherND in computed batches", "GatherND", (2, 4, 5), picks, batch_dims=1, releases=NEW)
+    for mode in ("reflect", "edge"):
+        number = ints(*range(-25, 25)).reshape(1, 2, 5, 5)
+        c.add(f"Pad {mode} of whole numbers", "Pad", number, consts={1: pads}, mode=mode, releases=NEW)
+    two = {1: ints(1, 2, 0, 1), 2: scalar(1.5), 3: ints(-1, 2)}
+    c.add("Pad of named axes", "Pad", (1, 2, 5, 6), consts=two, opset=18)
     for kind, gates, more in (("LSTM", 4, {}), ("GRU", 3, {"linear_before_reset": 1})):
         weights = {1: (2, gates * 5, 6), 2: (2, gates * 5, 5), 3: (2, gates * 10)}
         inputs = [300 * c.data((4, 2, 6)), None, *[(2, 2, 5)] * (2 if kind == "LSTM" else 1)]

@@ -36,10 +36,10 @@ def _pad(graph: ir.Graph, node: ir.Node) -> bool:
             _pad(graph, node)
         return is_cut
     is_far = name == "edge" and any(max(both) >= shape[axis] for axis, both in pads.items())
-    is_picture = len(shape) == 4 and all(axis > 1 for axis in pads) and name != "wrap" and not is_far
-    if is_picture or name == "constant":
-        return False
     value, sizes, is_float = node.inputs[0], list(shape), node.inputs[0].dtype in (ir.DataType.FLOAT, None)
+    is_picture = len(shape) == 4 and all(axis > 1 for axis in pads) and name != "wrap" and not is_far
+    if (is_picture and is_float) or name == "constant":
+        return False
     for axis, (begin, end) in pads.items():
         size = sizes[axis]
         sizes[axis] = begin + size + end

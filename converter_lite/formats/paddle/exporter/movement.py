@@ -124,13 +124,13 @@ def _transpose(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _pad(lowering: Lowering, node: ir.Node) -> None:
-    if g.input_at(node, 3) is not None:
-        raise Unsupported("Pad with axes", "write pads for every axis")
     mode = g.text_attribute(node, "mode", "constant")
-    pads = integers(g.input_at(node, 1)) or list(g.ints_attribute(node, "pads"))
-    fill = number(g.input_at(node, 2), 0.0)
     dimensions = rank(node.inputs[0])
-    begin, end = pads[:dimensions], pads[dimensions:]
+    pads = integers(g.input_at(node, 1)) or list(g.ints_attribute(node, "pads"))
+    fill, axes = number(g.input_at(node, 2), 0.0), integers(g.input_at(node, 3)) or list(range(dimensions))
+    begin, end = [0] * dimensions, [0] * dimensions
+    for axis, first, last in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
+        begin[axis], end[axis] = first, last
     if min(pads) < 0:
         raise Unsupported("negative padding", "use Slice")
     if mode == "wrap":
