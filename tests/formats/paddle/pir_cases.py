@@ -300,6 +300,11 @@ PRODUCTS = {
         beta=1.0,
         alpha=1.0,
     ),
+    "bilinear": simple(
+        "bilinear",
+        [LEFT, random(3, 4), random(2, 4, 4), random(1, 2)],
+        np.einsum("bi,bj,kij->bk", LEFT, random(3, 4), random(2, 4, 4)) + random(1, 2),
+    ),
     "einsum": Case(
         "einsum",
         lambda p, x, y: p.op("einsum", p.combine(x, y), results=3, equation="bij,bik->bjk"),

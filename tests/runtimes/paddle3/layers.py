@@ -106,6 +106,8 @@ LAYERS = {
     "prelu": layer(lambda: nn.PReLU(4), (PICTURE,)),
     "prelu1": layer(lambda: nn.PReLU(1), (PICTURE,)),
     "linear_l": layer(lambda: nn.Linear(8, 5), (PICTURE,)),
+    "bilinear_l": layer(lambda: nn.Bilinear(8, 6, 5), (f32(3, 8), f32(3, 6))),
+    "bilinear_nb": layer(lambda: nn.Bilinear(8, 6, 5, bias_attr=False), (f32(3, 8), f32(3, 6)), [[None, 8], [None, 6]]),
     "linear_nb": layer(lambda: nn.Linear(8, 5, bias_attr=False), (f32(3, 8),)),
     "embed": layer(lambda: nn.Embedding(9, 4), (i64(9, 2, 3),)),
     "embed_pad": layer(lambda: nn.Embedding(9, 4, padding_idx=0), (i64(9, 2, 3),)),

@@ -119,6 +119,19 @@ def _add_product(importer: Importer, op: Operator) -> None:
     importer.finish(output(op), "Add", *scaled)
 
 
+def _bilinear(importer: Importer, op: Operator) -> None:
+    """A matrix for each output between two vectors, for each row of both."""
+    left, right, weight = (importer.value(op.input(slot)) for slot in ("X", "Y", "Weight"))
+    products = importer.compute("Mul", importer.compute("MatMul", left, weight), right)
+    sums = importer.compute("ReduceSum", products, importer.add_constant("axes", [-1]), keepdims=0)
+    bias = op.input("Bias")
+    if bias is None:
+        importer.finish(output(op), "Transpose", sums, perm=[1, 0])
+        return
+    rows = importer.compute("Transpose", sums, perm=[1, 0])
+    importer.finish(output(op), "Add", rows, importer.value(bias))
+
+
 def _einsum(importer: Importer, op: Operator) -> None:
     values = [importer.value(name) for name in op.inputs.get("Operands", ())]
     importer.finish(output(op), "Einsum", *values, equation=str(op.get("equation", "")))
@@ -131,5 +144,6 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("bmm", "mv", "multi_dot"), _product),
     "dot": _dot,
     "addmm": _add_product,
+    "bilinear_tensor_product": _bilinear,
     "einsum": _einsum,
 }

@@ -117,6 +117,7 @@ RULES: Mapping[str, Rule] = {
     # Products.
     "addmm": _rule("addmm", "Input X Y", alpha="Alpha", beta="Beta"),
     "baddbmm": _rule("addmm", "Input X Y", alpha="Alpha", beta="Beta"),
+    "bilinear": _rule("bilinear_tensor_product", "X Y Weight Bias"),
     "einsum": _rule("einsum", "Operands*", "Out - -"),
     "fc": _rule("fc", "Input W Bias"),
     "matmul": _rule("matmul_v2", "X Y", transpose_x="trans_x", transpose_y="trans_y"),
