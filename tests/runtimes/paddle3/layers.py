@@ -9,6 +9,11 @@ from paddle.vision import ops as V  # noqa: N812
 from parts import CORNERS, PICTURE, SCORES, SERIES, Case, Net, f32, i64, layer, pos
 
 
+def bilinear(*sizes, **flags):
+    """A Bilinear layer of two inputs."""
+    return Net(nn.Bilinear(*sizes, **flags), f=lambda layers, one, other: layers[0](one, other))
+
+
 def suppress(boxes, scores, score_threshold=0.1, nms_top_k=100, keep_top_k=100, normalized=True, background_label=-1):
     """multiclass_nms3, for which Paddle itself has no function; the older one knows it only in a program."""
     numbers = {"score_threshold": score_threshold, "nms_top_k": nms_top_k, "keep_top_k": keep_top_k}
@@ -106,8 +111,8 @@ LAYERS = {
     "prelu": layer(lambda: nn.PReLU(4), (PICTURE,)),
     "prelu1": layer(lambda: nn.PReLU(1), (PICTURE,)),
     "linear_l": layer(lambda: nn.Linear(8, 5), (PICTURE,)),
-    "bilinear_l": layer(lambda: nn.Bilinear(8, 6, 5), (f32(3, 8), f32(3, 6))),
-    "bilinear_nb": layer(lambda: nn.Bilinear(8, 6, 5, bias_attr=False), (f32(3, 8), f32(3, 6)), [[None, 8], [None, 6]]),
+    "bilinear_l": layer(lambda: bilinear(8, 6, 5), (f32(3, 8), f32(3, 6))),
+    "bilinear_nb": layer(lambda: bilinear(8, 6, 5, bias_attr=False), (f32(3, 8), f32(3, 6)), [[None, 8], [None, 6]]),
     "linear_nb": layer(lambda: nn.Linear(8, 5, bias_attr=False), (f32(3, 8),)),
     "embed": layer(lambda: nn.Embedding(9, 4), (i64(9, 2, 3),)),
     "embed_pad": layer(lambda: nn.Embedding(9, 4, padding_idx=0), (i64(9, 2, 3),)),
