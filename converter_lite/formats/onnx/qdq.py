@@ -90,6 +90,7 @@ def _read(model: ir.Model, where: str) -> QuantizedModel:
     for node in reversed(list(model.graph)):
         if node.op_type == "QuantizeLinear":
             _take_out_alone(quantized, node, where)
+    _keep_outputs_apart(quantized)
     _decide(quantized, dynamic, read)
     return quantized
 
@@ -263,6 +264,21 @@ def _replace(graph: ir.Graph, node: ir.Node, value: ir.Value) -> ir.Node | None:
         output.name = f"{output.name}_removed"
     graph.remove(node, safe=True)
     return copy
+
+
+def _keep_outputs_apart(quantized: QuantizedModel) -> None:
+    """Put an Identity in front of outputs that are read through pairs: what the model gives is on no grid."""
+    graph, activations = quantized.model.graph, quantized.plan.activations
+    for value in dict.fromkeys(graph.outputs):
+        name, node = str(value.name), value.producer()
+        if name not in activations or node is None:
+            continue
+        copy = ir.node("Identity", [value], name=g.unique_name(graph, f"{name}_identity"))
+        value.name = g.unique_name(graph, f"{name}_computed")
+        activations[value.name] = activations.pop(name)
+        copy.outputs[0].name, copy.outputs[0].shape, copy.outputs[0].type = name, value.shape, value.type
+        graph.insert_after(node, copy)
+        g.replace_output(graph, value, copy.outputs[0])
 
 
 def _decide(quantized: QuantizedModel, dynamic: set[str], pairs: dict[ir.Node, list[int]]) -> None:

@@ -33,6 +33,9 @@ GRAPHS = {
     "floats": f"{START} n = Neg(c) {PAIR.format('n', 'step')} y = Mul(n_q, c)",
     "an output": f"{START} {PAIR.format('c', 'step')} y = Identity(c_q)",
     "an input": f"{PAIR.format('x', 'step')} n = Abs(x_q) y = Conv(n, w)",
+    "an output that integers are made of": (
+        f"{START.replace('c = ', 'y = ')} {PAIR.format('y', 'step')} d = Conv(y_q, v) unused = Abs(d)"
+    ),
     "a result that floats read as it is": f"{START} {PAIR.format('c', 'step')} d = Conv(c_q, v) y = Add(c, d)",
 }
 
