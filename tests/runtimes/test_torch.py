@@ -41,6 +41,8 @@ MODELS: dict[str, dict[str, tuple[int, ...]]] = {
     "projected.pt": {"rows": (1, 5, 6)},
     "unchanged.pt2": {},
     "scripted.pt": {"ids": (2, 3), "x": (2, 4), "times": (3,)},
+    "written.pt": {"x": (2, 4, 3)},
+    "written.pt2": {},
     "half.pt": {"input": (2, 4)},
     "double.pt": {"input": (2, 4)},
     "traced.jit": {"picture": (1, 3, 32, 32)},
@@ -90,6 +92,7 @@ def test_a_quantized_program_keeps_its_scales(made: Path) -> None:
 
 REFUSED = {
     "branch.pt": "depends on the values of a tensor",
+    "listed.pt": "makes a tensor of a list of numbers",
     "number.pt2": "its output 1 is not a tensor, but always 3",
     "at_run_time.pt2": "its activations are quantized at run time",
     "counter.pt2": "it changes its buffers when it is called (seen)",
@@ -107,7 +110,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_files_that_would_run_code_or_cannot_be_recorded_are_refused(name: str, made: Path) -> None:
-    shapes: dict[str, tuple[int, ...]] = {"x": (2,)} if name in ("branch.pt", "writes.pt") else {}
+    shapes: dict[str, tuple[int, ...]] = {"x": (2,)} if name in ("branch.pt", "listed.pt", "writes.pt") else {}
     with pytest.raises(ConverterError) as refused:
         read("PYTORCH", made / name, shapes)
     assert REFUSED[name] in refused.value.message

@@ -152,6 +152,34 @@ def scripted(folder):
     record(folder / "scripted.pt", inputs, found)
 
 
+class Written(nn.Module):
+    """Writes numbers and fewer elements than there are places into parts of a tensor."""
+
+    def forward(self, x):
+        y = x * 2
+        y[:, 0] = 0.5
+        y[:, 1:3].copy_(x[0, 0])
+        y[1:, 3].copy_(torch.argmax(x))
+        return y
+
+
+class Listed(nn.Module):
+    """Writes to the rows of a list."""
+
+    def forward(self, x):
+        y = x * 2
+        y[[0, 1]] = 0.5
+        return y
+
+
+def written(folder):
+    torch.jit.script(Listed()).save(str(folder / "listed.pt"))
+    x = torch.randn(2, 4, 3)
+    torch.jit.script(Written()).save(str(folder / "written.pt"))
+    record(folder / "written.pt", {"x": x}, {"output": Written()(x)})
+    exported(folder / "written.pt2", Written(), {"x": x})
+
+
 def other_floats(folder):
     """Layers whose numbers are exact in float16."""
     for name, kind in (("half.pt", torch.float16), ("double.pt", torch.float64)):
@@ -300,7 +328,19 @@ def quantized(folder):
     exported(folder / "at_run_time.pt2", QuantizedAtRunTime(), {"x": torch.randn(2, 3)})
 
 
-MODELS = (mobilenet, recurrent, projected, unchanged, scripted, other_floats, traced, fused, refused, quantized)
+MODELS = (
+    mobilenet,
+    recurrent,
+    projected,
+    unchanged,
+    scripted,
+    written,
+    other_floats,
+    traced,
+    fused,
+    refused,
+    quantized,
+)
 
 
 def silero(path, folder):

@@ -85,11 +85,23 @@ def refuse_changes(program: Any) -> None:
 
 
 def _with_steps(program: Any) -> Any:
-    """The program with LSTM layers that project their outputs (``proj_size``) written out: PyTorch exports them wrongly."""
-    layers = [node for node in program.graph.nodes if node.target is torch.ops.aten.lstm.input]
-    if not any(_projects(node.args) for node in layers):
-        return program
-    return program.run_decompositions(dict(get_decompositions([torch.ops.aten.lstm.input])))
+    """The program with what PyTorch exports wrongly written out.
+
+    These are LSTM layers that project their outputs (``proj_size``), and copies into a part of a tensor, as ``y[:, 0] = 0`` in
+    a script, which do not spread over it there.
+    """
+    aten = torch.ops.aten
+    steps: dict[Any, Any] = {}
+    if any(node.target is aten.lstm.input and _projects(node.args) for node in program.graph.nodes):
+        steps.update(get_decompositions([aten.lstm.input]))
+    if any(node.target in (aten.copy.default, aten.copy_.default) for node in program.graph.nodes):
+        steps[aten.copy.default] = _copy
+    return program.run_decompositions(steps) if steps else program
+
+
+def _copy(into: Any, source: Any, _: bool = False) -> Any:
+    """What ``into`` holds after ``into.copy_(source)``."""
+    return source.to(into.dtype).expand(into.shape)
 
 
 def _projects(arguments: Any) -> bool:

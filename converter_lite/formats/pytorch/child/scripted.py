@@ -166,10 +166,22 @@ def _program(recorded: Any, samples: tuple[Any, ...]) -> Any:
                 "a branch or loop of its code depends on the values of a tensor",
                 "export the network with torch.export, with torch.cond for the branch",
             ) from error
+        if "Cannot access data pointer" in words:
+            raise Refusal(
+                "its code makes a tensor of a list of numbers, as torch.tensor([0, 3]) or y[:, [0, 3]] do",
+                "keep the numbers in a buffer (register_buffer), or export the network itself with torch.export",
+            ) from error
         raise Refusal(
-            f"PyTorch cannot record it: {words.strip().splitlines()[0][:300] if words.strip() else last_line(repr(error))}",
+            f"PyTorch cannot record it: {_said(words) or last_line(repr(error))}",
             "export the network itself: torch.export.save(torch.export.export(network, inputs), 'model.pt2')",
         ) from error
+
+
+def _said(words: str) -> str:
+    """The line of a message that tells what is wrong: the first one, and behind a traceback of TorchScript the last one."""
+    if "Traceback of TorchScript" in words:
+        return last_line(words)
+    return next((line.strip()[:300] for line in words.splitlines() if line.strip()), "")
 
 
 def _convolution(x: Any, weight: Any, bias: Any, *settings: Any) -> Any:
