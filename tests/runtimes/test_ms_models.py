@@ -240,6 +240,23 @@ def test_constants_of_choices_and_of_sums_at_places_are_loaded_beside_float16(
 
 
 @on_both
+def test_rows_of_a_float16_table_are_chosen_from_and_added_at_places(platform: Platform, tmp_path: Path) -> None:
+    platform.skip_if_missing()
+    text = """g (float[4,640] x, int64[4] words) => (float[4,640] y) {
+        rows = Gather<axis=0>(table, words) b = Greater(x, zero) a = Where(b, rows, x) c = Where(b, wide, a)
+        one = ReduceMax<axes=[0], keepdims=1>(x) rest = Concat<axis=0>(three, one) d = Where(b, rest, c)
+        s = ScatterND<reduction="add">(rows, places, d) y = Relu(s)
+    }"""
+    constants = {"table": normal(9, 640, seed=1), "three": normal(3, 640, seed=2), "wide": normal(1, 640, seed=3)}
+    constants["zero"] = np.zeros((), np.float32)
+    model = build(text, opset=17, **constants, places=np.array([[2], [0], [1], [3]]))
+    data = write(QuantizedModel(model, QuantPlan("CPU")), options=MsOptions(float16=True))
+    sample = {"x": normal(4, 640), "words": np.array([3, 8, 0, 3])}
+    outcome = platform.run({"rows": (data, sample)}, tmp_path)["rows"]
+    assert min(cosines(outcome, onnx_outputs(model, [sample])[0])) >= 0.99999
+
+
+@on_both
 def test_a_dynamic_file_is_close_to_float(platform: Platform, tmp_path: Path) -> None:
     platform.skip_if_missing()
     model, sample = optimized("minilm"), feeds("minilm", 1)[0]

@@ -350,6 +350,23 @@ def test_constants_that_runtimes_do_not_widen_stay_float32(text: str) -> None:
     assert DataType.FLOAT16 not in {t.dtype for t in file.tensors}
 
 
+def test_a_row_that_the_file_repeats_for_a_choice_stays_float32() -> None:
+    constants = {"row": normal(1, 640), "zero": np.array(1e-12, np.float32)}
+    text = "g (float[4,640] x) => (float[4,640] y) { b = Greater(x, zero) y = Where(b, row, x) }"
+    file = read(write(floating(build(text, opset=17, **constants)), options=MsOptions(float16=True)))
+    assert "BroadcastTo" in {n.op for n in file.nodes}
+    assert DataType.FLOAT16 not in {t.dtype for t in file.tensors}
+
+
+def test_what_is_computed_from_a_float16_table_is_cast_in_front_of_a_choice() -> None:
+    text = "rows = Gather<axis=0>(table, words) e = Relu(rows) b = Greater(x, zero) y = Where(b, e, x)"
+    constants = {"table": normal(9, 3), "zero": np.zeros((), np.float32)}
+    model = build(f"g (float[2,3] x, int64[2] words) => (float[2,3] y) {{ {text} }}", opset=17, **constants)
+    nodes = [n.op for n in read(write(floating(model), options=MsOptions(float16=True))).nodes]
+    assert [nodes.count("Cast"), nodes.index("Cast") + 1] == [1, nodes.index("Where")]
+    assert "Cast" not in {n.op for n in read(write(floating(model))).nodes}
+
+
 @pytest.mark.parametrize("bias", [(4, 5), (4, 1), None], ids=["matrix", "column", "computed"])
 @pytest.mark.parametrize("compatibility", Compatibility)
 def test_weights_of_products_with_any_bias_are_stored_as_planned(

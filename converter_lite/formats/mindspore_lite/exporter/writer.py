@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
@@ -12,7 +13,7 @@ from converter_lite.data.inputs import channels_last
 from converter_lite.data.layout import Layout, known_layout
 from converter_lite.errors import MISFITS, TargetError
 from converter_lite.formats.mindspore_lite import permutation as pm
-from converter_lite.formats.mindspore_lite.container import MsModel, MsTensor, to_bytes
+from converter_lite.formats.mindspore_lite.container import MsModel, MsNode, MsTensor, to_bytes
 from converter_lite.formats.mindspore_lite.enums import DataType, Format
 from converter_lite.formats.mindspore_lite.exporter.common import Lower
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
@@ -26,10 +27,13 @@ from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 
 _SIZED_BY_DATA = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
 
-WITHOUT_FLOAT16 = frozenset({"TensorScatterAdd", "Where"})
+_TYPED_BY = {"TensorScatterAdd": (0, 2), "Where": (1,)}
+"""Operators whose results do not become float32 when kernels are made, and the operands that give them their type."""
+
+WITHOUT_FLOAT16 = frozenset(_TYPED_BY)
 """Operators for which the runtimes do not widen constants: such a file is not loaded, or ends the process (Where)."""
 
-_MOVES = frozenset({"Reshape", "Squeeze", "Transpose"})
+_MOVES = frozenset({"BroadcastTo", "Reshape", "Squeeze", "Transpose"})
 """Operators through which such a constant stays float16."""
 
 
@@ -249,3 +253,34 @@ def _halve(ms: MsModel) -> None:
                 half = tensor.data.astype(np.float16)
             if np.array_equal(np.isinf(half), np.isinf(tensor.data)) and np.any(half) == np.any(tensor.data):
                 tensor.data, tensor.dtype = half, DataType.FLOAT16
+    _cast_back(ms)
+
+
+def _cast_back(ms: MsModel) -> None:
+    """A Cast in front of operators that take float16 for the type of a result, and of what is computed from it.
+
+    Results have the type of the first operand until kernels are made. Where looks at its condition and leaves it at that: two
+    bytes for each element, and four are written. A sum at places is not loaded.
+    """
+    halves = {index for index, tensor in enumerate(ms.tensors) if tensor.dtype is DataType.FLOAT16}
+    typed, ms.nodes = ms.nodes, []
+    for node in typed:
+        for place in _TYPED_BY.get(node.op, ()):
+            if node.inputs[place] in halves:
+                node.inputs[place] = _as_float(ms, node.inputs[place])
+        ms.nodes.append(node)
+        if node.op not in ("Cast", *_TYPED_BY) and node.inputs and node.inputs[0] in halves:
+            halves.update(i for i in node.outputs if ms.tensors[i].dtype is DataType.FLOAT32)
+
+
+def _as_float(ms: MsModel, index: int) -> int:
+    """The tensor behind a Cast to float32."""
+    source = ms.tensors[index]
+    kind = np.array([DataType.FLOAT32], np.int32)
+    ms.tensors += [
+        replace(source, name=f"{source.name}_float", dtype=DataType.FLOAT32),
+        MsTensor(f"{source.name}_dtype", DataType.INT32, (1,), kind),
+    ]
+    result = len(ms.tensors) - 2
+    ms.nodes.append(MsNode(f"{source.name}_float", "Cast", [index, result + 1], [result]))
+    return result
