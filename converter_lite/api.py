@@ -63,6 +63,12 @@ def convert(
         if output_file is not None:
             raise UsageError("a request names its file itself", where="output_file")
         return run(request, log or Log())
+    if request is None or isinstance(request, (str, Path)):  # others may be modules, which need PyTorch to tell
+        raise UsageError(
+            f"must be a ConvertRequest or a module of quant_aware, not {request!r}",
+            where="request",
+            hint="convert(ConvertRequest(model_file, output_file))",
+        )
     from converter_lite.learning.aware import converted, same_start
 
     if output_file is None:
@@ -184,6 +190,8 @@ class Converter:
 
     def set_config_info(self, section: str, config_info: Mapping[str, str]) -> None:
         """Add the keys of one section, as in an INI file; later calls replace earlier keys."""
+        if not isinstance(section, str):
+            raise UsageError("section must be a text", where=f"set_config_info({section!r}, ...)")
         if not isinstance(config_info, Mapping):
             raise UsageError("config_info must be a dictionary of texts", where=f"set_config_info({section!r}, ...)")
         self._config.setdefault(section, {}).update({str(key): str(value) for key, value in config_info.items()})

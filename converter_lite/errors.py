@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -72,9 +73,19 @@ class TargetError(ConverterError):
 
 def refused_by_system(error: OSError) -> ConverterError:
     """What the operating system refused, as an error for users: no permission, no space, a device that has gone."""
+    if isinstance(error, FileNotFoundError) and not error.filename and _has_no_working_directory():
+        return ConverterError("the working directory does not exist any more", hint="change to another directory")
     return ConverterError(
         error.strerror or str(error), where=str(error.filename or ""), hint="check space and permissions"
     )
+
+
+def _has_no_working_directory() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109  # Path loads slowly
+    except FileNotFoundError:
+        return True
+    return False
 
 
 class ClusterError(ConverterError):

@@ -440,3 +440,30 @@ def test_the_default_operators_are_found_under_names_with_commas(workshop: Works
     onnx.save(proto, "model.onnx")
     result = quant_post_static("model.onnx", "static", samples, quantizable_op_type=["conv2d"])
     assert result.plans["ONNX"].nodes["fc,1"].mode.value == "float"
+
+
+def test_endless_samples_end_where_the_configuration_says(workshop: Workshop) -> None:
+    def endless() -> Iterator[dict[str, np.ndarray]]:
+        for _ in range(100):
+            yield from samples()
+        raise AssertionError("more samples are read than calibrate_size says")
+
+    converter = Converter(save_type=("ONNX",), calibration_data=endless)
+    converter.set_config_info("common_quant_param", FULL_KEYS)
+    converter.set_config_info("data_preprocess_param", {"calibrate_size": "4"})
+    converter.convert("ONNX", "model.onnx", "few")
+    whole = Converter(save_type=("ONNX",), calibration_data=samples)
+    whole.set_config_info("common_quant_param", FULL_KEYS)
+    whole.convert("ONNX", "model.onnx", "all")
+    assert Path("few.onnx").read_bytes() == Path("all.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("request_", [None, "model.onnx", Path("model.onnx")])
+def test_what_is_no_request_is_refused_without_pytorch(request_: Any) -> None:
+    with pytest.raises(UsageError, match="must be a ConvertRequest or a module of quant_aware"):
+        convert(request_)
+
+
+def test_a_section_that_is_no_text_is_refused() -> None:
+    with pytest.raises(UsageError, match="section must be a text"):
+        Converter().set_config_info(1, {})  # type: ignore[arg-type]

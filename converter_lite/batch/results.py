@@ -59,13 +59,14 @@ class JobResult:
 
     def line(self) -> str:
         """One line for the user."""
+        name = " ".join(self.name.splitlines())  # names of files may hold line breaks
         if self.error:
-            return f"FAILED  {self.name}: {self.reason}"
+            return f"FAILED  {name}: {self.reason}"
         size = ", ".join(f"{Path(item['path']).suffix} {item['bytes']:,} bytes" for item in self.artefacts)
         cosines = [output["cosine"] for item in self.artefacts for output in item["accuracy"]]
         accuracy = f", cosine {min(cosines):.4f}" if cosines else ""
         state = "as before" if self.skipped else f"{self.seconds:.1f} s"
-        return f"ok      {self.name}: {size}{accuracy}, {state}"
+        return f"ok      {name}: {size}{accuracy}, {state}"
 
 
 def is_done(result: JobResult | None, identity: str, folder: Path) -> bool:

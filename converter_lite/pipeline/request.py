@@ -121,7 +121,7 @@ class ConvertRequest(OnnxFlags, NbFlags, MsFlags):
         decrypt_mode: AES-GCM or AES-CBC.
         encrypt_key: Hexadecimal key that a ``.ms`` file is encrypted with (AES-GCM); empty: it is not.
         calibration_data: Samples from Python instead of ``calibrate_path``.
-        calibration_size: How many of them, ``None`` = all.
+        calibration_size: How many of them; ``None`` = as many as ``calibrate_size`` says, all without it.
     """
 
     model_file: Path

@@ -120,7 +120,9 @@ def _found(
     request: ConvertRequest, config: QuantizationConfig | None, specs: list[InputSpec], threads: int
 ) -> Dataset | None:
     if request.calibration_data is not None:
-        return iterables.IterableDataset(request.calibration_data, specs, limit=request.calibration_size)
+        written = config.data_preprocess_param.calibrate_size if config and config.data_preprocess_param else None
+        limit = written if request.calibration_size is None else request.calibration_size
+        return iterables.IterableDataset(request.calibration_data, specs, limit=limit)
     if config is None or not names_files(config):
         return None
     return configured.configured_dataset(

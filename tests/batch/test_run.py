@@ -120,3 +120,10 @@ def test_the_reason_in_one_line_names_what_its_first_line_announces(error: str, 
     result = JobResult("job", 1, 0.0, "", {}, error=error)
     assert result.reason == reason
     assert f'message="{reason}"' in junit_xml([result], suite="s")
+
+
+@pytest.mark.parametrize("error", ["", "no space"])
+def test_a_name_with_a_line_break_is_one_line(error: str) -> None:
+    line = JobResult("line\nbreak", 1 if error else 0, 0.0, "", {}, error=error).line()
+    assert "\n" not in line
+    assert " line break: " in line

@@ -297,3 +297,15 @@ def test_a_pipe_is_nothing_to_examine(workshop: Workshop, arguments: tuple[str, 
     outcome = command(*arguments)
     assert outcome.status == 1
     assert "this is not a regular file" in outcome.err
+
+
+def test_a_working_directory_that_was_removed_is_named(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    line = [sys.executable, "-m", "converter_lite", "--fmk=ONNX", "--modelFile=/model.onnx", "--outputFile=out"]
+    script = 'cd "$1" && rmdir "$1" && shift && exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", str(gone), *line], capture_output=True, text=True, env=environment(), check=False
+    )
+    assert done.returncode == 1
+    assert "the working directory does not exist any more" in done.stderr
