@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from converter_lite import graph as g
 from converter_lite.kernels.params import QuantParams
@@ -33,11 +33,12 @@ REASON = "it stands for the grid of integers that the runtime has no kernel for"
 
 def needs_rounding(plan: QuantPlan) -> bool:
     """Whether a model has a grid that is not one of symmetric int8."""
-    return any(_is_beyond_symmetric(params) for params in plan.activations.values() if not params.is_per_channel)
+    return any(map(_is_beyond_symmetric, plan.activations.values()))
 
 
 def _is_beyond_symmetric(params: QuantParams) -> bool:
-    return params.spec.bits > KERNEL_BITS or not params.spec.signed or bool(np.any(params.zero_point))
+    is_wide = params.is_per_channel or params.spec.bits > KERNEL_BITS
+    return is_wide or not params.spec.signed or bool(np.any(params.zero_point))
 
 
 def add_rounding(
@@ -82,7 +83,7 @@ def add_rounding(
         is_seen = bool(readers) or value.is_graph_output()
         if value in moved or not is_seen or (not rounded and _ends_before(value, params)):
             continue
-        nodes = _grid(graph, value, params, names, steps=None if rounded else 1)
+        nodes = _grid(graph, value, params, names, is_rounded=rounded)
         _insert(graph, value, readers, nodes)
         for node in nodes:
             adapted.keep_float(node, REASON)
@@ -114,8 +115,6 @@ def _is_all_integer(value: ir.Value, adapted: QuantPlan) -> bool:
 def _is_left_over(value: ir.Value, plan: QuantPlan, adapted: QuantPlan) -> bool:
     """Whether integers of a value are seen in the model, and not all of its readers make them."""
     producer, readers = value.producer(), _readers(value, plan)
-    if plan.activations[str(value.name)].is_per_channel:
-        return False
     is_output = value.is_graph_output() and _computes_integers(producer, plan)
     return is_output or any(not _computes_integers(node, adapted) for node, _ in readers)
 
@@ -141,7 +140,7 @@ def _computes_integers(node: ir.Node | None, plan: QuantPlan) -> bool:
 def _moved_from(value: ir.Value, plan: QuantPlan) -> ir.Value | None:
     """The value on the same grid whose numbers a value has, moved. A writer may move them as floats."""
     node, params = value.producer(), plan.activations[str(value.name)]
-    if node is None or node.op_type not in MOVING or not _computes_integers(node, plan):
+    if node is None or node.op_type not in MOVING or not _computes_integers(node, plan) or params.is_per_channel:
         return None
     before = node.inputs[0]
     given = plan.activations.get(str(before.name)) if before is not None else None
@@ -170,8 +169,8 @@ def _ends_before(value: ir.Value, params: QuantParams) -> bool:
     """Whether no number of a value is more than half a step beyond its grid."""
     node = value.producer()
     bounds = None if node is None else BOUNDED.get(node.op_type) or g.clamp_bounds(node)
-    (low, high), slack = params.real_range, 0.501 * float(params.scale)
-    return bounds is not None and float(low) - slack <= bounds[0] and bounds[1] <= float(high) + slack
+    (low, high), slack = params.real_range, 0.501 * params.scale
+    return bounds is not None and bool(np.all(low - slack <= bounds[0]) and np.all(bounds[1] <= high + slack))
 
 
 def _ends_behind(node: ir.Node, params: QuantParams, adapted: QuantPlan) -> bool:
@@ -181,7 +180,7 @@ def _ends_behind(node: ir.Node, params: QuantParams, adapted: QuantPlan) -> bool
     low, high = params.real_range
     for output in node.outputs:
         later = adapted.activations.get(str(output.name))
-        if later is None or not _is_all_integer(output, adapted):
+        if later is None or later.is_per_channel or not _is_all_integer(output, adapted):
             return False
         if np.any(later.real_range[0] < low) or np.any(later.real_range[1] > high):
             return False
@@ -189,19 +188,21 @@ def _ends_behind(node: ir.Node, params: QuantParams, adapted: QuantPlan) -> bool
 
 
 def _grid(
-    graph: ir.Graph, value: ir.Value, params: QuantParams, names: ShortNames, *, steps: int | None = None
+    graph: ir.Graph, value: ir.Value, params: QuantParams, names: ShortNames, *, is_rounded: bool
 ) -> list[ir.Node]:
-    """Nodes that put a value on its grid, or the first ones. Their names are short, since a file has them several times."""
-    step = float(params.scale)
+    """Nodes that put a value on its grid, or only end it there. Their names are short, since a file has them several times."""
+    step, (low, high) = _along(value, params, params.scale), (_along(value, params, end) for end in params.real_range)
     nodes: list[ir.Node] = []
-    kinds: tuple[tuple[str, list[float]], ...] = (
-        ("Clip", [float(bound) for bound in params.real_range]),
+    bounded: list[tuple[str, list[ArrayLike]]] = [("Max", [low]), ("Min", [high])]
+    if not params.is_per_channel:
+        bounded = [("Clip", [low, high])]
+    rounded: list[tuple[str, list[ArrayLike]]] = [
         ("Mul", [1.0 / step]),
         ("Add", [0.5]),
         ("Floor", []),
         ("Mul", [step]),
-    )
-    for op_type, numbers in kinds[:steps]:
+    ]
+    for op_type, numbers in bounded + (rounded if is_rounded else []):
         constants = [names.constant(graph, number) for number in numbers]
         source, name = nodes[-1].outputs[0] if nodes else value, names.next()
         node = ir.node(op_type, [source, *constants], name=name)
@@ -209,6 +210,14 @@ def _grid(
         result.name, result.shape, result.type = name, value.shape, value.type
         nodes.append(node)
     return nodes
+
+
+def _along(value: ir.Value, params: QuantParams, numbers: ArrayLike) -> NDArray[np.float64]:
+    """A number, or one for each channel, in the shape that they are multiplied with a value in."""
+    array = np.asarray(numbers, np.float64)
+    if not params.is_per_channel or value.shape is None:
+        return array.reshape(())
+    return array.reshape([-1 if axis == params.spec.axis else 1 for axis in range(len(value.shape))])
 
 
 class ShortNames:

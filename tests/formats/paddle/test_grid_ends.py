@@ -25,6 +25,7 @@ STEP, WIDE = 0.01, 0.1
 """Steps of grids that cut numbers off, and of those that hold all."""
 
 PAIR = "{0}_i = QuantizeLinear({0}, {1}, zero) {0}_q = DequantizeLinear({0}_i, {1}, zero)"
+BY_CHANNEL = "{0}_i = QuantizeLinear<axis=1>({0}, steps, zeros) {0}_q = DequantizeLinear<axis=1>({0}_i, steps, zeros)"
 START = f"{PAIR.format('x', 'wide')} c = Conv(x_q, w)"
 
 GRAPHS = {
@@ -37,6 +38,7 @@ GRAPHS = {
         f"{START.replace('c = ', 'y = ')} {PAIR.format('y', 'step')} d = Conv(y_q, v) unused = Abs(d)"
     ),
     "a result that floats read as it is": f"{START} {PAIR.format('c', 'step')} d = Conv(c_q, v) y = Add(c, d)",
+    "a step for each channel": f"{START} {BY_CHANNEL.format('c')} n = Neg(c_q) {BY_CHANNEL.format('n')} y = Conv(n_q, v)",
 }
 
 
@@ -49,6 +51,8 @@ def paired(body: str) -> ir.Model:
         wide=np.float32(WIDE),
         step=np.float32(STEP),
         fine=np.float32(0.01),
+        steps=np.float32([0.005, 0.01, 0.02, 0.03]),
+        zeros=np.zeros(4, np.int8),
         zero=np.int8(0),
     )
 
