@@ -88,6 +88,16 @@ def _has_no_working_directory() -> bool:
     return False
 
 
+def missing_package(error: ModuleNotFoundError) -> ConverterError | None:
+    """A package of others that cannot be imported, as an error for users; ``None`` if it is a module of this one."""
+    package = (error.name or "").partition(".")[0]
+    if package in ("", "converter_lite"):
+        return None
+    return ConverterError(
+        f"the package {package} cannot be imported", hint="pip install converter-lite brings what it needs"
+    )
+
+
 class ClusterError(ConverterError):
     """A cluster cannot be reached or used, or loses its workers."""
 

@@ -17,6 +17,7 @@ from converter_lite.errors import (
     EXIT_USAGE,
     ConverterError,
     UsageError,
+    missing_package,
     refused_by_system,
 )
 from converter_lite.system.interruptions import interruptions_come_too_late
@@ -59,10 +60,15 @@ def run_work(work: Callable[[], None], *, json_file: Path | None, details: bool)
         click.echo(f"ERROR {refused_by_system(error)}", err=True)
         _write_failure(json_file, status, refused_by_system(error))
     except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user
-        status = report_defect(error)
+        missing = missing_package(error) if isinstance(error, ModuleNotFoundError) else None
+        if missing is None:
+            status = report_defect(error)
+        else:
+            status = missing.exit_status
+            click.echo(f"ERROR {missing}", err=True)
         if details:
             click.echo("".join(traceback.format_exception(error)), err=True)
-        _write_failure(json_file, status, error)
+        _write_failure(json_file, status, missing or error)
     else:
         return 0
     return status

@@ -116,6 +116,16 @@ def test_a_defect_ends_with_3_and_without_a_traceback(workshop: Workshop) -> Non
     assert '"status": 3' in Path("result.json").read_text(encoding="utf-8")
 
 
+def test_a_package_that_is_missing_is_named_and_is_no_defect(workshop: Workshop) -> None:
+    code = "import sys; sys.modules['onnxruntime'] = None; from converter_lite.cli.converter_lite import main; main()"
+    flags = ["--fmk=ONNX", "--modelFile=model.onnx", "--outputFile=out", "--saveType=ONNX"]
+    line = [sys.executable, "-c", code, *flags]
+    done = subprocess.run(line, capture_output=True, text=True, env=environment(), check=False)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "CONVERT RESULT FAILED:1"), done
+    assert done.stderr.startswith("ERROR the package onnxruntime cannot be imported")
+    assert "Traceback" not in done.stderr
+
+
 STAGES = ["equalization", "calibration", "bias correction", "write", "prove"]
 
 
