@@ -210,11 +210,16 @@ def _spell_out(run: _Run, rules: tuple[Pass, ...]) -> int:
         ) from error
 
 
-def settle(model: ir.Model) -> OptimizeResult:
+def settle(model: ir.Model, spelled_out: frozenset[str] = frozenset()) -> OptimizeResult:
     """Compute what is already constant, and infer shapes; weights, and the names that a plan refers to, stay as they are.
+
+    Args:
+        model: Changed in place.
+        spelled_out: See :func:`optimize`.
 
     Raises:
         BrokenGraphError: A pass broke the graph; its name is in the message.
+        ModelError: A node is not what its operator says.
     """
     assign_names(model)
     run = _Run(model)
@@ -222,6 +227,8 @@ def settle(model: ir.Model) -> OptimizeResult:
     names = known_names(model.graph)
     infer_shapes(model)
     run.settle(SETTLING)
+    if _spell_out(run, tuple(rule for name, rule in SPELLED_OUT.items() if name in spelled_out)):
+        infer_shapes(model)
     assign_names(model)
     after = sum(1 for _ in all_nodes(model.graph))
     return OptimizeResult(model, before, after, tuple(run.changes.items()), frozenset(names - known_names(model.graph)))

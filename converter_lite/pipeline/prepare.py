@@ -17,10 +17,11 @@ from converter_lite.graph import all_nodes
 from converter_lite.passes.definitions import inline_definitions
 from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.passes.opset import raise_opset
-from converter_lite.passes.pipeline import ALL_REWRITES, OptimizeResult, Rewrites, optimize, settle
+from converter_lite.passes.pipeline import ALL_REWRITES, OptimizeResult, Rewrites, optimize
 from converter_lite.passes.widening import compute_in_float32, computes_in_halves
 from converter_lite.quantization import forecast
 from converter_lite.quantization.plan import QuantizedModel, QuantPlan
+from converter_lite.quantization.planned_graph import settle_planned
 from converter_lite.runtime.serializing import constant_bytes
 
 if TYPE_CHECKING:
@@ -115,7 +116,8 @@ def _prepare(source: Source, requirements: GraphRequirements, rewrites: Rewrites
     quantized = source.graph(keep_qdq=requirements.keeps_qdq)
     notes = _fix_batch(quantized.model) if requirements.static else []
     if quantized.plan.holds_integers:
-        return Prepared(quantized, settle(quantized.model), notes)
+        settled, done = settle_planned(quantized, requirements.spelled_out)
+        return Prepared(settled, done, notes)
     if requirements.float32 and compute_in_float32(quantized.model):
         notes.append("float16 is computed in float32, which is what is quantized")
     model, done = optimized(quantized.model, requirements, rewrites=rewrites)

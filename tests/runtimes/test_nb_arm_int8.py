@@ -13,20 +13,25 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import pytest
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.formats.paddle.exporter.build import NbOptions, build
+from converter_lite.formats.paddle.format import NB_REQUIREMENTS
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE
 from converter_lite.formats.paddle.nb.reader import read
 from converter_lite.formats.paddle.nb.serialize import serialize
+from converter_lite.formats.paddle.planning import adapt_plan
+from converter_lite.formats.paddle.policy import PaddlePolicy
 from converter_lite.formats.paddle.program import NbFile
 from converter_lite.graph import add_initializer, constant
 from converter_lite.quantization.plan import NodeMode
+from converter_lite.quantization.planned_graph import settle_planned
 from converter_lite.quantization.qdq.build import qdq_model
 from tests.formats.paddle.int8_arithmetic import compute
 from tests.formats.paddle.models import random
 from tests.formats.paddle.plans import plan_full, plan_weights
-from tests.formats.paddle.test_grid_ends import GRAPHS, adapted, paired, weighted
+from tests.formats.paddle.test_grid_ends import GRAPHS, PAIR, adapted, paired, weighted
 from tests.formats.paddle.writing import write
 from tests.runtimes.conftest import Tally
 from tests.runtimes.nb_cases import NbCase
@@ -269,4 +274,31 @@ def test_pairs_between_floats_cut_off_what_is_beyond_their_grid(case: str, tmp_p
     found = run_on_arm(write(adapted(case, "arm")), [given], tmp_path)
     assert not isinstance(found, str), found
     (expected,) = run_onnx(paired(weighted(case)), {"x": given}).values()
+    assert np.abs(found[0] - expected).max() < 0.05 * np.abs(expected).max()
+
+
+COMPUTED = "a = ArgMax<axis=1, keepdims=0>(c_q) i = Sub(a, four) y = Gather<axis=0>(table, i)"
+"""Places from behind, which the library does not know."""
+
+
+@pytest.mark.parametrize(
+    "tail", [COMPUTED, "y = Celu(c_q)", 'e = Einsum<equation="nchw,nkhw->nck">(c_q, c_q) y = Atan(e)']
+)
+def test_what_quantized_models_compute_with_floats_is_spelled_out(tail: str, tmp_path: Path) -> None:
+    start = (
+        f"{PAIR.format('x', 'wide')} w = DequantizeLinear(w_i, fine, zero) c = Conv(x_q, w) {PAIR.format('c', 'wide')}"
+    )
+    constants: dict[str, ArrayLike] = {
+        "w_i": np.rint(random(4, 4, 1, 1) / 0.03).astype(np.int8),
+        "table": random(4, 3),
+        "four": np.int64(4),
+        **{name: np.float32(step) for name, step in (("fine", 0.01), ("wide", 0.1))},
+    }
+    text = f"g (float[1,4,6,6] x) => (float y) {{ {start} {tail} }}"
+    used = {name: array for name, array in constants.items() if name in text}
+    model, given = graph(text, zero=np.int8(0), **used), 4 * random(1, 4, 6, 6)
+    settled, _ = settle_planned(read_qdq(model.clone()), NB_REQUIREMENTS.spelled_out)
+    found = run_on_arm(write(adapt_plan(settled, PaddlePolicy("arm"), integer=True)), [given], tmp_path)
+    assert not isinstance(found, str), found
+    (expected,) = run_onnx(model, {"x": given}).values()
     assert np.abs(found[0] - expected).max() < 0.05 * np.abs(expected).max()
