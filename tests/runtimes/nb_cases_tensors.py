@@ -15,21 +15,8 @@ SHAPE = (2, 3, 4, 5)
 
 def functions(c: Cases) -> None:
     positive = np.abs(c.data(SHAPE)) + 0.1
-    for op in (
-        "Relu",
-        "Sigmoid",
-        "Tanh",
-        "Exp",
-        "Abs",
-        "Floor",
-        "Ceil",
-        "Sin",
-        "Cos",
-        "Softsign",
-        "Neg",
-        "Sign",
-        "HardSwish",
-    ):
+    names = "Relu Sigmoid Tanh Exp Abs Floor Ceil Sin Cos Softsign Neg Sign HardSwish"
+    for op in names.split():
         c.add(op, op, c.data(SHAPE) * 3)
     for op in ("Log", "Sqrt", "Reciprocal"):
         c.add(op, op, positive)
@@ -394,6 +381,7 @@ def repetitions() -> Cases:
     c.add("Where a constant says so", "Where", large, consts={0: normal(6, 20, 1) > 0, 2: scalar(-7)})
     c.add("MatMul large constant batch", "MatMul", (8, 3, 4, 8), consts={1: (3, 8, 15)})
     c.add("MatMul large constant first", "MatMul", (8, 3, 15, 8), consts={0: (3, 16, 15)})
+    c.add("Round", "Round", np.arange(-30, 30, dtype=np.float32).reshape(3, 4, 5) / 4)
     return c
 
 

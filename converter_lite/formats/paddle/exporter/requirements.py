@@ -47,6 +47,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "ReduceLogSumExp",
             "Resize",
             "ReverseSequence",
+            "Round",
             "STFT",
             "ScatterND",
             "ScatterND to computed places",
