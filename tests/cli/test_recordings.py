@@ -99,7 +99,7 @@ def test_recorded_outputs_that_find_nothing_have_no_cosine(workshop: Workshop) -
     ("arguments", "said"),
     [
         (("outputs",), "it does not say for which samples"),
-        (("outputs", "--inputs=inputs/0.npz"), "there are outputs for 3 samples, and 1 samples"),
+        (("outputs", "--inputs=inputs/0.npz"), "there are outputs for 3 samples, and 1 sample"),
         (("inputs", "--inputs=inputs"), "the float model has no tensor called x"),
         (("broken.json", "--inputs=inputs"), "it does not hold arrays as Polygraphy writes them"),
         (("other.npz", "--inputs=inputs/0.npz"), "'y' of sample 1 is float32 [2,5], in the float model float32 [1,5]"),
