@@ -72,4 +72,6 @@ def test_float16_files_give_the_float_models_numbers_on_arm(case: NbCase, tally:
     for got, want in zip(found, expected(case), strict=True):
         # A function may cut off most of what a convolution gives: its error is that of the convolution.
         largest = max(float(np.abs(want).max()), 10.0 if case.name.startswith("Conv") else 1e-9)
-        assert np.abs(got.reshape(want.shape) - want).max() <= 5e-3 * largest
+        # Places of samples have the digits of float16, too: an error in them counts by the slope of the picture.
+        share = 1e-2 if "GridSample" in case.name else 5e-3
+        assert np.abs(got.reshape(want.shape) - want).max() <= share * largest
