@@ -12,6 +12,7 @@ import onnx_ir as ir
 from numpy.typing import ArrayLike, NDArray
 
 from converter_lite import graph as g
+from converter_lite.errors import ModelError
 from converter_lite.kernels.params import QuantParams
 from converter_lite.quantization.placement import is_fused_clamp, reads_grid
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
@@ -213,10 +214,17 @@ def _grid(
 
 
 def _along(value: ir.Value, params: QuantParams, numbers: ArrayLike) -> NDArray[np.float64]:
-    """A number, or one for each channel, in the shape that they are multiplied with a value in."""
+    """A number, or one for each channel, in the shape that they are multiplied with a value in.
+
+    Raises:
+        ModelError: There is one for each channel, and the value may have any number of axes.
+    """
     array = np.asarray(numbers, np.float64)
-    if not params.is_per_channel or value.shape is None:
+    if not params.is_per_channel:
         return array.reshape(())
+    if value.shape is None:
+        reason = "it has a step for each channel, and its number of axes is not known"
+        raise ModelError(reason, where=f"tensor {value.name}", hint="give the sizes of the inputs with --inputShape")
     return array.reshape([-1 if axis == params.spec.axis else 1 for axis in range(len(value.shape))])
 
 

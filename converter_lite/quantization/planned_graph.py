@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.passes.pipeline import OptimizeResult, settle
+from converter_lite.quantization.bodies import inner_nodes
 from converter_lite.quantization.placement import reads_grid
 from converter_lite.quantization.plan import NodeMode, NodePlan, QuantizedModel, QuantPlan
 
@@ -40,7 +41,7 @@ def settle_planned(quantized: QuantizedModel, spelled_out: frozenset[str]) -> tu
     changed = replace(quantized, model=quantized.model.clone(), plan=replace(quantized.plan))
     graph, plan = changed.model.graph, changed.plan
     before = {node: _grids_read(node, plan) for node in graph}
-    with _kept([node for node in graph if _is_quantized(node, plan)]):
+    with _kept([node for node in g.all_nodes(graph) if _is_quantized(node, plan)]):
         spelled = settle(changed.model, spelled_out)
     if not plan.activations.keys() <= {str(value.name) for value in g.values_of(graph)}:
         return quantized, done  # a rule took nodes together between which a grid stands
@@ -64,8 +65,8 @@ def _grids_read(node: ir.Node, plan: QuantPlan) -> list[str]:
 
 
 def _is_quantized(node: ir.Node, plan: QuantPlan) -> bool:
-    inner = (other for graph in g.subgraphs(node) for other in g.all_nodes(graph))
-    return any(plan.mode(other) is not NodeMode.FLOAT for other in (node, *inner))
+    """Whether a node, or one of those inside of it, holds integers."""
+    return any(plan.mode(other) is not NodeMode.FLOAT for other in (node, *inner_nodes([node])))
 
 
 @contextmanager

@@ -8,11 +8,13 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from converter_lite.errors import ModelError
+from converter_lite.formats.mindspore_lite.planning import adapt_plan
 from converter_lite.formats.onnx.qdq import read_qdq
 from converter_lite.quantization.plan import NodeMode
 from converter_lite.quantization.planned_graph import settle_planned
 from converter_lite.quantization.qdq.build import qdq_model
-from tests.formats.paddle.test_grid_ends import PAIR, START, paired, weighted
+from tests.formats.paddle.test_grid_ends import GRAPHS, PAIR, START, paired, weighted
 from tests.support import normal, run
 
 FUNCTIONS = frozenset({"Atan", "LogSoftmax", "Celu"})
@@ -36,6 +38,14 @@ def test_what_is_spelled_out_reads_the_grids_of_the_model(body: str) -> None:
     assert settled.plan.nodes.keys() == {node.name for node in settled.model.graph}
     (found,) = run(qdq_model(settled), {"x": given}).values()
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_step_for_each_channel_of_what_may_have_any_number_of_axes_is_refused() -> None:
+    quantized = read_qdq(paired(weighted(GRAPHS["a step for each channel"])))
+    for node in quantized.model.graph:
+        node.outputs[0].shape = None
+    with pytest.raises(ModelError, match="its number of axes is not known"):
+        adapt_plan(quantized)
 
 
 def test_nodes_that_the_plan_quantizes_stay() -> None:
