@@ -24,6 +24,7 @@ from converter_lite.formats.tensorflow.child.functions import (
     round_quotients_down,
     spell_out_functions,
 )
+from converter_lite.formats.tensorflow.child.grouped import state_groups
 from converter_lite.formats.tensorflow.child.nearest import gather_nearest
 from converter_lite.formats.tensorflow.child.nodes import allow_inlining, in_order, placeholder_shape, pruned
 from converter_lite.formats.tensorflow.child.numbering import order_hashes, renumber
@@ -112,6 +113,7 @@ def convert(
             state_sizes(made)
             name_half_pixels(made)
             state_output_padding(made)
+            state_groups(made)
             model = optimize_graph(made).make_model("tensorflow")
     _refuse_unknown(model)
     round_up_crops(_nodes(model.graph))
