@@ -246,6 +246,16 @@ ARITHMETIC: dict[str, Case] = {
     "Addcmul": Case(
         "Addcmul", (IN, IN, IN, np.asarray(0.5, np.float32)), lambda x, y, z: x + y * z / 2, feed=(X, Y, X)
     ),
+    "Lerp": Case("Lerp", (IN, IN, np.asarray(0.25, np.float32)), lambda x, y: x * 0.75 + y / 4, feed=(X, Y)),
+    "Addcdiv": Case(
+        "Addcdiv",
+        (IN, IN, IN, np.asarray(0.5, np.float32)),
+        lambda x, y, z: x + y / z / 2,
+        feed=(X, Y, positive(*X.shape)),
+    ),
+    "RemainderTensorTensor": two("RemainderTensorTensor", np.mod, feed=(WHOLE, -DIVISORS)),
+    "RemainderTensorScalar": one("RemainderTensorScalar", lambda x: np.mod(x, 4), 4, feed=(WHOLE,)),
+    "RemainderScalarTensor": Case("RemainderScalarTensor", (7, IN), lambda x: np.mod(7, x), feed=(DIVISORS,)),
     "Round": one("Round", np.rint, 0, feed=(X * 3,)),
     "LogicalNot": one("LogicalNot", np.logical_not, feed=FLAGS[:1]),
     "LogicalAnd": two("LogicalAnd", np.logical_and, feed=FLAGS),

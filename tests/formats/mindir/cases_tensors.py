@@ -144,6 +144,25 @@ SHAPE: dict[str, Case] = {
         np.array([[0, 0], [0, 0], [1, 2], [3, 0]], np.int64),
         own={"mode": "REFLECT"},
     ),
+    "MirrorPad that repeats the border": one(
+        "MirrorPad",
+        lambda x: np.pad(x, ((0, 0), (0, 0), (1, 2), (3, 0)), mode="symmetric"),
+        np.array([[0, 0], [0, 0], [1, 2], [3, 0]], np.int64),
+        own={"mode": "SYMMETRIC"},
+    ),
+    "PadV3 in circles": one(
+        "PadV3",
+        lambda x: np.pad(x, ((0, 0), (0, 0), (1, 2), (3, 0)), mode="wrap"),
+        (3, 0, 1, 2),
+        own={"mode": "circular"},
+    ),
+    "ReverseSequence": one(
+        "ReverseSequence",
+        lambda x, _: np.stack([x[0], np.concatenate([x[1, 1::-1], x[1, 2:]])]),
+        IN,
+        own={"seq_dim": 1, "batch_dim": 0},
+        feed=(X, np.array([1, 2], np.int32)),
+    ),
     "PadV3": one(
         "PadV3",
         lambda x: np.pad(x, ((0, 0), (0, 0), (0, 1), (1, 2)), constant_values=1.5),
@@ -233,6 +252,7 @@ INDEXING: dict[str, Case] = {
     ),
     "IndexSelect": Case("IndexSelect", (IN, 1, IN), lambda x, k: np.take(x, k, 1), feed=(X, ROWS[0])),
     "Embedding": Case("Embedding", (IN, Weight(TABLE), None, None, 2.0, False), lambda k: TABLE[k], feed=(ROWS,)),
+    "EmbeddingLookup": Case("EmbeddingLookup", (Weight(TABLE), IN, 0), lambda k: TABLE[k], feed=(ROWS,)),
     "GatherD": Case("GatherD", (IN, 1, IN), lambda x, k: np.take_along_axis(x, k, 1), feed=(COUNTS, AT)),
     "GatherNd": two("GatherNd", lambda x, k: x[k[:, 0], k[:, 1]], feed=(COUNTS, PAIRS)),
     "OneHot": one("OneHot", hot, 5, ON, OFF, -1, feed=(CLASSES,)),

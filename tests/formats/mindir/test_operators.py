@@ -12,11 +12,12 @@ from tests.formats.mindir.cases import ACTIVATION, ARITHMETIC, LINEAR, Case
 from tests.formats.mindir.cases_images import CONVOLUTION, NORMALIZATION, POOLING, RESIZING
 from tests.formats.mindir.cases_recurrent import RECURRENT
 from tests.formats.mindir.cases_tensors import INDEXING, REDUCTION, SHAPE
+from tests.formats.mindir.cases_volumes import CASES as VOLUMES
 from tests.formats.mindir.cases_windows import CASES as WINDOWS
 from tests.formats.mindir.files import read, run, save
 
 CASES = joined(
-    *(ARITHMETIC, ACTIVATION, LINEAR, CONVOLUTION, POOLING, WINDOWS, NORMALIZATION),
+    *(ARITHMETIC, ACTIVATION, LINEAR, CONVOLUTION, POOLING, WINDOWS, VOLUMES, NORMALIZATION),
     *(RECURRENT, RESIZING, REDUCTION, SHAPE, INDEXING),
 )
 

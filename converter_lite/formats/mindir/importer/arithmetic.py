@@ -193,10 +193,19 @@ def _hard_tanh(step: Step) -> None:
     step.finish("Clip", value, *bounds)
 
 
+def _between(step: Step) -> None:
+    """``x + weight * (y - x)``."""
+    first, second = operands(step)
+    part = step.emit("Mul", step.emit("Sub", second, first), step.as_tensor(step.get("weight"), "weight", first))
+    step.finish("Add", first, part)
+
+
 def _addcmul(step: Step) -> None:
-    """``input + value * x1 * x2``."""
+    """``input + value * x1 * x2``, or divided by it."""
     value = step.tensor("input")
-    product = step.emit("Mul", step.tensor("x1", value), step.tensor("x2", value))
+    product = step.emit(
+        "Div" if step.operator == "Addcdiv" else "Mul", step.tensor("x1", value), step.tensor("x2", value)
+    )
     step.finish("Add", value, step.emit("Mul", product, step.tensor("value", value)))
 
 
@@ -252,14 +261,19 @@ KINDS: dict[str, Kind] = {
         ("DivMod", "DivMods"), Kind(_rounded_div, "x y rounding_mode", "Div, Sign, Abs, Floor, Mul; Cast; Mod, Sub")
     ),
     "FloorDiv": Kind(_floor_div, _TWO, "Div, Floor; Mod, Sub, Div"),
-    "FloorMod": Kind(_floor_mod, _TWO, "Mod; Div, Floor, Mul, Sub"),
+    **dict.fromkeys(
+        ("FloorMod", "RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor"),
+        Kind(_floor_mod, _TWO, "Mod; Div, Floor, Mul, Sub"),
+    ),
     "Mod": Kind(_truncated_mod, _TWO, "Mod"),
     **dict.fromkeys(("Pow", "PowTensorScalar", "PowScalarTensor"), Kind(_binary("Pow"), _TWO, "Pow")),
     "Maximum": Kind(_binary("Max"), _TWO, "Max"),
     "Minimum": Kind(_binary("Min"), _TWO, "Min"),
     "SquaredDifference": Kind(_squared_difference, _TWO, "Sub, Mul"),
     **dict.fromkeys(("AddN", "AccumulateNV2"), Kind(_sum, "x", "Sum")),
+    "Lerp": Kind(_between, "x y weight", "Sub, Mul, Add"),
     "Addcmul": Kind(_addcmul, "input x1 x2 value", "Mul, Add"),
+    "Addcdiv": Kind(_addcmul, "input x1 x2 value", "Div, Mul, Add"),
     **{
         name: Kind(_unary(onnx_name), "x", onnx_name)
         for name, onnx_name in (

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from converter_lite.errors import ModelError
 from converter_lite.formats.mindir.importer.step import Kind, Step
 from converter_lite.formats.mindir.importer.window import PAD_MODES, check_layout, paired_pads, same_pads, sizes
+from converter_lite.formats.mindir.program import Tensor
 
 
 def _conv(step: Step) -> None:
@@ -37,7 +38,7 @@ def _conv(step: Step) -> None:
 def _window(step: Step, count: int) -> dict[str, Any]:
     kind = step.tensor("weight")
     assert kind.shape is not None
-    check_layout(step, "data_format" if step.operator == "Conv3D" else "format")
+    check_layout(step, "data_format" if step.operator.startswith("Conv3D") else "format")
     return {
         "kernel_shape": sizes(step, "kernel_size", count, step.shape("weight")[2:]),
         "strides": sizes(step, "stride", count, 1),
@@ -82,16 +83,17 @@ def _conv_function(step: Step) -> None:
 
 def _transposed(step: Step) -> None:
     """The gradient of a convolution: what the padding of that would cut off is cut off here."""
+    count = 3 if step.operator == "Conv3DTranspose" else 2
     value, weight = step.tensor("x"), step.tensor("weight")
-    window, group = _window(step, 2), step.integer("group", step.get("groups", 1))
-    size, image = step.integers("size")[-2:], step.shape("x")[2:]
+    window, group = _window(step, count), step.integer("group", step.get("groups", 1))
+    size, image = step.integers("size", _declared_size(step))[-count:], step.shape("x")[2:]
     kernel, strides, dilations = (window[name] for name in ("kernel_shape", "strides", "dilations"))
     mode = step.word("pad_mode", "valid", PAD_MODES)
-    if mode not in ("pad", "same", "valid") or len(image) != 2 or len(size) != 2:
+    if mode not in ("pad", "same", "valid") or len(image) != count or len(size) != count:
         raise ModelError(f"pad_mode '{mode}' for {list(step.shape('x'))}")
-    given = paired_pads(step, "pad", 2) if mode == "pad" else [0] * 4
+    given = paired_pads(step, "pad", count) if mode == "pad" else [0] * 2 * count
     begins, ends, added = [], [], []
-    for axis in range(2):
+    for axis in range(count):
         surplus = (image[axis] - 1) * strides[axis] + dilations[axis] * (kernel[axis] - 1) + 1 - size[axis]
         begin = given[axis] if mode == "pad" else max(surplus, 0) // 2 if mode == "same" else 0
         begins.append(begin)
@@ -99,7 +101,15 @@ def _transposed(step: Step) -> None:
         added.append(max(begin - surplus, 0))
     if any(extra >= max(stride, dilation) for extra, stride, dilation in zip(added, strides, dilations, strict=True)):
         raise ModelError(f"{list(image)} cannot become {list(size)}")
-    step.finish("ConvTranspose", value, weight, group=group, pads=[*begins, *ends], output_padding=added, **window)
+    inputs = [value, weight, *([step.tensor("bias")] if count == 3 and step.has("bias") else ())]
+    step.finish("ConvTranspose", *inputs, group=group, pads=[*begins, *ends], output_padding=added, **window)
+
+
+def _declared_size(step: Step) -> tuple[int, ...]:
+    """Sizes that the file has for the result; none where it does not say them."""
+    return (
+        step.declared.dims if isinstance(step.declared, Tensor) and min(step.declared.dims[2:], default=0) > 0 else ()
+    )
 
 
 _CONV = "x weight"
@@ -119,4 +129,5 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(
         ("Conv2DTranspose", "Conv2DBackpropInput"), Kind(_transposed, "x weight size", "ConvTranspose", _NUMBERS)
     ),
+    "Conv3DTranspose": Kind(_transposed, _CONV, "ConvTranspose", f"{_NUMBERS} data_format"),
 }

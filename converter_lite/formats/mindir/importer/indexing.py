@@ -119,6 +119,13 @@ def _embedding(step: Step) -> None:
     step.finish("Gather", step.tensor("weight"), _places(step, "index"), axis=0)
 
 
+def _embedding_lookup(step: Step) -> None:
+    """Rows of a table whose first one has the number ``offset``."""
+    if step.integer("offset", 0):
+        raise ModelError(f"offset {step.integer('offset')}, a part of a table that others hold, too")
+    step.finish("Gather", step.tensor("weight"), _places(step, "index"), axis=0)
+
+
 def _gather_elements(step: Step) -> None:
     step.finish("GatherElements", step.tensor("x"), _places(step, "index"), axis=step.axis("axis", step.rank("x")))
 
@@ -166,6 +173,15 @@ def _reverse(step: Step) -> None:
     _emit_slice(step, [(axis, FARTHEST, -FARTHEST, -1) for axis in axes], [], [])
 
 
+def _reverse_sequence(step: Step) -> None:
+    """The beginnings of sequences of different lengths, from their ends."""
+    time, batch = (step.axis(name, step.rank("x"), 0) for name in ("seq_dim", "batch_dim"))
+    if sorted((time, batch)) != [0, 1]:
+        raise ModelError(f"sequences along axis {time}, and a batch along axis {batch}")
+    lengths = step.converted(step.tensor("lengths"), ir.DataType.INT64)
+    step.finish("ReverseSequence", step.tensor("x"), lengths, time_axis=time, batch_axis=batch)
+
+
 KINDS: dict[str, Kind] = {
     "StridedSlice": Kind(
         _strided_slice,
@@ -179,9 +195,11 @@ KINDS: dict[str, Kind] = {
     "Gather": Kind(_gather, "x index axis batch_dims", "Gather, Cast"),
     "IndexSelect": Kind(_gather, "x axis index", "Gather, Cast"),
     "Embedding": Kind(_embedding, "index weight padding_idx max_norm norm_type scale_grad_by_freq", "Gather, Cast"),
+    "EmbeddingLookup": Kind(_embedding_lookup, "weight index offset", "Gather, Cast"),
     "GatherD": Kind(_gather_elements, "x axis index", "GatherElements, Cast"),
     "GatherNd": Kind(_gather_nd, "x index", "GatherND, Cast"),
     **dict.fromkeys(("OneHot", "OneHotExt"), Kind(_one_hot, "index depth on off axis", "OneHot, Cast")),
     "Roll": Kind(_roll, "x shift axis", "Gather"),
+    "ReverseSequence": Kind(_reverse_sequence, "x lengths", "ReverseSequence, Cast", "seq_dim batch_dim"),
     "ReverseV2": Kind(_reverse, "x axis", "Slice"),
 }

@@ -131,7 +131,7 @@ def _adaptive_largest(step: Step) -> None:
 def _adaptive(step: Step) -> None:
     """Means over parts of an image, as many as there should be; parts of different sizes overlap."""
     value, rank = step.tensor("x"), step.rank("x")
-    count = 1 if step.operator == "AdaptiveAvgPool1D" else 2
+    count = {"AdaptiveAvgPool1D": 1, "AdaptiveAvgPool3D": 3}.get(step.operator, 2)
     numbers = step.get("output_size")
     numbers = list(numbers) if isinstance(numbers, tuple) else [numbers] * count
     if rank <= count or len(numbers) != count:
@@ -149,8 +149,14 @@ def _adaptive(step: Step) -> None:
         return
     step.importer.take(sum(size * part for size, part in zip(image, goal, strict=True)))
     shares = [_shares(size, part) for size, part in zip(image, goal, strict=True)]
-    if count == 2:
-        value = step.emit("MatMul", step.constant("rows", shares[0], np.float32), value)
+    if count == 3:
+        if rank != 5:
+            raise ModelError(f"a volume of {rank} dimensions")
+        value = step.emit("Reshape", value, step.ints("flat", [0, 0, image[0], -1]))
+        value = step.emit("MatMul", step.constant("levels", shares[0], np.float32), value)
+        value = step.emit("Reshape", value, step.ints("volume", [0, 0, goal[0], *image[1:]]))
+    if count > 1:
+        value = step.emit("MatMul", step.constant("rows", shares[-2], np.float32), value)
     step.finish("MatMul", value, step.constant("columns", shares[-1].T, np.float32))
 
 
@@ -190,7 +196,7 @@ KINDS: dict[str, Kind] = {
         ),
     ),
     **dict.fromkeys(
-        ("AdaptiveAvgPool1D", "AdaptiveAvgPool2D", "AdaptiveAvgPool2DExt"),
-        Kind(_adaptive, "x output_size", "ReduceMean, AveragePool, MatMul"),
+        ("AdaptiveAvgPool1D", "AdaptiveAvgPool2D", "AdaptiveAvgPool2DExt", "AdaptiveAvgPool3D"),
+        Kind(_adaptive, "x output_size", "ReduceMean, AveragePool, MatMul, Reshape"),
     ),
 }

@@ -43,6 +43,14 @@ def _upsample(step: Step) -> None:
     _resized(step, size, **options)
 
 
+def _resize_line(step: Step) -> None:
+    """A row of numbers; which place of it a place of the result is, a word says."""
+    place = step.word("coordinate_transformation_mode", "align_corners", PLACES)
+    if place not in PLACES[1:]:
+        raise ModelError(f"coordinate_transformation_mode '{place}'")
+    _resized(step, list(step.integers("size")), mode="linear", coordinate_transformation_mode=place)
+
+
 def _resized(step: Step, size: list[int], **options: Any) -> None:
     shape = step.shape("x")
     if len(shape) != 2 + len(size) or min(size) < 1:
@@ -65,6 +73,9 @@ def _grid_sample(step: Step) -> None:
     )
 
 
+PLACES = ("asymmetric", "align_corners", "half_pixel")
+"""In the order of their numbers in newer files."""
+
 MODES = {"bilinear": "linear", "nearest": "nearest"}
 
 _FLAGS = "align_corners half_pixel_centers"
@@ -74,6 +85,7 @@ KINDS: dict[str, Kind] = {
         ("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBilinearV2", "ResizeNearestNeighborV2"),
         Kind(_resize, f"x size {_FLAGS}", "Resize"),
     ),
+    "ResizeLinear1D": Kind(_resize_line, "x size coordinate_transformation_mode", "Resize"),
     "GridSampler2D": Kind(_grid_sample, "x grid interpolation_mode padding_mode align_corners", "GridSample"),
     "UpsampleNearest2D": Kind(_upsample, "x output_size scales", "Resize"),
     "UpsampleBilinear2D": Kind(_upsample, "x output_size scales align_corners", "Resize"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -208,19 +209,38 @@ def _pad(step: Step) -> None:
         numbers = step.integers("paddings")
         pairs = tuple(zip(numbers[::2], numbers[1::2], strict=True))
     mode = step.word("mode", "constant")
-    if mode not in ("constant", "reflect"):
+    if mode not in ("constant", "reflect", "symmetric"):
         raise ModelError(f"padding of mode {mode.upper()}")
     if len(pairs) != step.rank("x"):
         raise ModelError(f"{len(pairs)} pairs of pads for {step.rank('x')} axes")
     pads = [_whole(pair[end]) for end in range(2) for pair in pairs]
-    _padded(step, pads, mode, None)
+    if mode == "symmetric":
+        _gathered(step, pads, "symmetric")
+    else:
+        _padded(step, pads, mode, None)
+
+
+def _gathered(step: Step, pads: Sequence[int], mode: Literal["symmetric", "wrap"]) -> None:
+    """A mirror that repeats the border, or what goes round in circles, which ONNX has not: the elements are gathered."""
+    value, shape = step.tensor("x"), step.shape("x")
+    pairs = list(zip(pads[: len(shape)], pads[len(shape) :], strict=True))
+    axes = [axis for axis, pair in enumerate(pairs) if any(pair)]
+    for axis in axes:
+        size, (before, behind) = shape[axis], pairs[axis]
+        if min(before, behind) < 0 or max(before, behind) > size:
+            raise ModelError(f"{[before, behind]} elements around {size}")
+        step.importer.take(size + before + behind)
+        places = step.ints("places", np.pad(np.arange(size), (before, behind), mode=mode))
+        value = (step.finish if axis == axes[-1] else step.emit)("Gather", value, places, axis=axis)
+    if not axes:
+        step.give(value)
 
 
 def _pad_from_end(step: Step) -> None:
     """Pairs of numbers from the last axis on."""
     numbers, rank = list(step.integers("padding")), step.rank("x")
     mode = step.word("mode", {"Ref": "reflect", "Rep": "edge"}.get(step.operator[:3], "constant"))
-    if mode not in ("constant", "reflect", "edge"):
+    if mode not in ("constant", "reflect", "edge", "circular"):
         raise ModelError(f"padding of mode {mode}")
     if not step.flag("paddings_contiguous", True):
         numbers = [numbers[place] for pair in range(len(numbers) // 2) for place in (pair, pair + len(numbers) // 2)]
@@ -230,6 +250,9 @@ def _pad_from_end(step: Step) -> None:
     for pair in range(len(numbers) // 2):
         pads[rank - 1 - pair], pads[2 * rank - 1 - pair] = numbers[2 * pair], numbers[2 * pair + 1]
     value = step.tensor("x")
+    if mode == "circular":
+        _gathered(step, pads, "wrap")
+        return
     number = step.tensor("value", value) if mode == "constant" and step.has("value") else None
     if number is not None and number.const_value is not None:
         number = step.constant("value", number.const_value.numpy().reshape(()), numpy_type(value))
@@ -326,8 +349,8 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("BroadcastTo", "BroadcastToView"), Kind(_broadcast, _RESHAPE, "Expand")),
     "ExpandAs": Kind(_expand_as, "x other", "Shape, Expand"),
     "RepeatInterleaveInt": Kind(_repeat, "x repeats axis output_size", "Unsqueeze, Tile, Reshape"),
-    **dict.fromkeys(("Pad", "MirrorPad"), Kind(_pad, "x paddings", "Pad", "mode")),
-    "PadV3": Kind(_pad_from_end, "x padding value", "Pad", "mode paddings_contiguous"),
+    **dict.fromkeys(("Pad", "MirrorPad"), Kind(_pad, "x paddings", "Pad, Gather", "mode")),
+    "PadV3": Kind(_pad_from_end, "x padding value", "Pad, Gather", "mode paddings_contiguous"),
     "ConstantPadND": Kind(_pad_from_end, "x padding value", "Pad"),
     **dict.fromkeys(
         ("ReflectionPad1D", "ReflectionPad2D", "ReplicationPad1D", "ReplicationPad2D"),
