@@ -198,7 +198,7 @@ def _grid(
     if not params.is_per_channel:
         bounded = [("Clip", [low, high])]
     rounded: list[tuple[str, list[ArrayLike]]] = [
-        ("Mul", [1.0 / step]),
+        ("Mul", [_steps_in_one(step)]),
         ("Add", [0.5]),
         ("Floor", []),
         ("Mul", [step]),
@@ -211,6 +211,12 @@ def _grid(
         result.name, result.shape, result.type = name, value.shape, value.type
         nodes.append(node)
     return nodes
+
+
+def _steps_in_one(step: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How often a step goes into 1; 0, with which all numbers become zero, where float32 has no number so large."""
+    count = 1.0 / step
+    return np.where(count <= np.finfo(np.float32).max, count, 0.0)
 
 
 def _along(value: ir.Value, params: QuantParams, numbers: ArrayLike) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from converter_lite.formats.mindspore_lite.format import output_format
 from converter_lite.formats.mindspore_lite.planning import adapt_plan
 from converter_lite.formats.mindspore_lite.policy import MS_CPU
 from converter_lite.formats.onnx.qdq import read_qdq
-from converter_lite.kernels.params import QuantSpec, params_from_range
+from converter_lite.kernels.params import QuantParams, QuantSpec, params_from_range
 from converter_lite.quantization.full import quantize_full
 from converter_lite.quantization.grid_nodes import REASON
 from converter_lite.quantization.plan import NodeMode, QuantizedModel
@@ -55,6 +55,19 @@ def test_a_file_gives_the_numbers_of_operators_without_integer_kernels(tmp_path:
         )
     )
     np.testing.assert_allclose(np.clip(found, -1, 3), expected, atol=0.51 * STEP)
+
+
+def test_numbers_on_a_grid_that_float32_cannot_tell_from_zero_become_zero(tmp_path: Path) -> None:
+    """Converters write such a step for what was always zero; its inverse is infinite, and zero times that is no number."""
+    made = full(build("g (float[1,6] x) => (float[1,6] y) { s = Sub(x, x) y = Cos(s) }"))
+    for node in made.model.graph:
+        made.plan.quantize(node, NodeMode.INTEGER)
+    spec = QuantSpec(bits=16)
+    made.plan.activations = {"s": QuantParams(np.float32(3.6e-43), np.int16(0), spec)}
+    file, like = output_format(FileOptions()), clone(made.model)
+    file.write(adapt_plan(made), tmp_path / "m.ms")
+    session = DEFAULT_ENGINE.session(file.runnable(tmp_path / "m.ms", like=like), threads=1, optimize=False)
+    assert np.all(session.run({"x": normal(1, 6)})["y"] == 1)
 
 
 def test_only_what_no_kernel_rounds_becomes_nodes() -> None:
