@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +10,12 @@ import onnx
 import pytest
 
 from converter_lite.formats.child import Refusal
-from converter_lite.formats.tensorflow.child.resizes import name_half_pixels, refuse_other_resizes, round_up_crops
+from converter_lite.formats.tensorflow.child.resizes import (
+    name_half_pixels,
+    refuse_other_resizes,
+    round_up_crops,
+    state_sizes,
+)
 
 
 def refuse(
@@ -80,3 +86,42 @@ def test_nearest_elements_between_centres_have_words_of_newer_operator_sets() ->
     name_half_pixels(SimpleNamespace(get_nodes=lambda: nodes))
     found = [node.found for node in nodes]
     assert found == [{mode: "half_pixel", "nearest_mode": "round_prefer_ceil"}, {mode: "asymmetric"}, {}]
+
+
+class Graph:
+    """As much of a graph of tf2onnx as knows one Resize by factors."""
+
+    def __init__(self, shape: list[int], factors: list[float]) -> None:
+        rounded = [math.floor(size * float(np.float32(factor))) for size, factor in zip(shape, factors, strict=True)]
+        self.shapes = {"x": shape, "y": rounded}
+        known = SimpleNamespace(is_const=lambda: True, get_tensor_value=lambda as_list: np.array(factors, np.float32))
+        self.node = SimpleNamespace(
+            type="Resize", name="larger", input=["x", "roi", "factors"], inputs=[None, None, known], output=["y"]
+        )
+
+    def get_nodes(self) -> list[SimpleNamespace]:
+        return [self.node]
+
+    def get_shape(self, tensor: str) -> list[int]:
+        return self.shapes[tensor]
+
+    def set_shape(self, tensor: str, shape: list[int]) -> None:
+        self.shapes[tensor] = shape
+
+    def make_const(self, name: str, _: object) -> SimpleNamespace:
+        return SimpleNamespace(output=[name])
+
+    def make_node(self, _: str, __: object, name: str, **___: object) -> SimpleNamespace:
+        return SimpleNamespace(output=[name])
+
+    def replace_inputs(self, node: SimpleNamespace, inputs: list[str]) -> None:
+        node.input = inputs
+
+
+def test_a_result_has_the_size_that_the_factors_miss_by_rounding() -> None:
+    """22 times float32(21 / 22) is below 21."""
+    graph = Graph([-1, 1, 22, 4], [1, 1, 21 / 22, 2])
+    assert graph.shapes["y"] == [-1, 1, 20, 8]
+    state_sizes(graph)
+    assert graph.node.input == ["x", "roi", "", "larger/sizes"]
+    assert graph.shapes["y"] == [-1, 1, 21, 8]

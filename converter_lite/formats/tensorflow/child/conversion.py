@@ -35,6 +35,7 @@ from converter_lite.formats.tensorflow.child.resizes import (
     state_sizes,
 )
 from converter_lite.formats.tensorflow.child.transposed import state_output_padding
+from converter_lite.formats.tensorflow.child.zeros import drop_signs_of_zeros
 
 OPSET = 17
 """Known to tf2onnx and to everything here."""
@@ -81,6 +82,7 @@ def convert(
         )
     tensors = {name: tensor for tensor, name in names.items()}
     _require_ranks(graph, names, shapes)
+    drop_signs_of_zeros(graph)
     spell_out_functions(graph)
     round_quotients_down(graph)
     add_up_scattered(graph)

@@ -90,3 +90,4 @@ def _state(graph: Any, node: Any, wanted: list[int]) -> None:
         "Concat", [outer, constant("inner", wanted)], attr={"axis": 0}, name=f"{node.name}/sizes"
     ).output[0]
     graph.replace_inputs(node, [*node.input[:2], "", sizes])
+    graph.set_shape(node.output[0], [*graph.get_shape(node.input[0])[:2], *wanted])
