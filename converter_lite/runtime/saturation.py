@@ -104,13 +104,28 @@ def has_integer_weights(model: ir.Model) -> bool:
 def without_saturation(model: ir.Model) -> ir.Model:
     """The model with uint8 weights wherever int8 ones could make a kernel saturate; ``model`` itself where none can.
 
-    The real values of the weights are the same.
+    The real values of the weights are the same. The two weights of an LSTM have one type: both change, or none where one cannot.
     """
-    if not any(_is_saturating(item) for item in _weights(model)):
+    if not _shifting(model):
         return model
     changed = model.clone()
-    _shift(changed, [item for item in _weights(changed) if _is_saturating(item)])
+    _shift(changed, _shifting(changed))
     return changed
+
+
+def _shifting(model: ir.Model) -> list[_Weight]:
+    """The weights that become uint8: those that can saturate, and the others of their nodes."""
+    items = list(_weights(model))
+    positions: dict[ir.Node, set[int]] = {}
+    for item in items:
+        positions.setdefault(item.holder, set()).add(item.position)
+    whole = {
+        item.holder
+        for item in items
+        if len(positions[item.holder]) >= len(WEIGHTS.get((item.holder.domain, item.holder.op_type), ()))
+        and _is_saturating(item)
+    }
+    return [item for item in items if item.holder in whole]
 
 
 def _is_saturating(item: _Weight) -> bool:

@@ -236,6 +236,40 @@ def test_one_dequantized_weight_of_two_nodes_is_changed_once() -> None:
     np.testing.assert_allclose(exact, run(model, feed)["y"], atol=STEP * 2 * 127 * 0.02)
 
 
+def recurrent(input_weight: int, state_weight: int, *, state_is_computed: bool = False) -> ir.Model:
+    """An LSTM of integers with two inputs and one unit; each weight is one number everywhere."""
+    proto = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 13, "com.microsoft" : 1]>
+        g (float[3,1,2] x) => (float[3,1,1,1] y) {
+            y = com.microsoft.DynamicQuantizeLSTM<hidden_size = 1>(x, w, r, , , , , , sw, zw, sr, zr) }"""
+    )
+    arrays = {"w": np.full((1, 2, 4), input_weight, np.int8), "r": np.full((1, 1, 4), state_weight, np.int8)}
+    if state_is_computed:
+        given = arrays.pop("r")
+        proto.graph.input.append(onnx.helper.make_tensor_value_info("r", onnx.TensorProto.INT8, given.shape))
+    arrays |= {"sw": np.full(1, 0.01, np.float32), "zw": np.zeros(1, np.int8)}
+    arrays |= {"sr": np.full(1, 0.01, np.float32), "zr": np.zeros(1, np.int8)}
+    for name, array in arrays.items():
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    return ir.from_proto(proto)
+
+
+@pytest.mark.parametrize("weights", [(127, 3), (3, 3)])
+def test_both_weights_of_an_lstm_are_of_one_type(weights: tuple[int, int]) -> None:
+    model = recurrent(*weights)
+    changed = without_saturation(model)
+    large = max(weights) > 64
+    assert (changed is not model) is large
+    assert types_of_constants(changed) == {ir.DataType.INT8: 0 if large else 4, ir.DataType.UINT8: 4 if large else 0}
+    feed = {"x": normal(3, 1, 2) / 8}
+    np.testing.assert_allclose(run(changed, feed)["y"], run(model, feed)["y"], atol=1e-6)
+
+
+def test_an_lstm_with_a_computed_weight_keeps_the_other_one() -> None:
+    model = recurrent(127, 3, state_is_computed=True)
+    assert without_saturation(model) is model
+
+
 def test_integers_that_something_else_reads_too_stay() -> None:
     model = build(
         """g (uint8[3,4] x, int64[2] i) => (int32[3,2] y, int8[2,2] z) {
