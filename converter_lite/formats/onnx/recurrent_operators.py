@@ -56,11 +56,16 @@ def _weight(node: ir.Node, index: int, arrays: list[NDArray[Any]], names: g.Name
     )
     integers = integers - zeros.astype(np.int16)[..., None]
     name = f"{node.inputs[position].name}_rows"  # type: ignore[union-attr]
-    if axis and np.all(scales == scales[0]) and integers.min() >= -128 and integers.max() <= 127:
+    has_one, fits = bool(np.all(scales == scales.flat[0])), integers.min() >= -128 and integers.max() <= 127
+    if fits and (has_one or (axis and np.all(scales == scales[0]))):
         made = [
             g.add_initializer(graph, f"{name}_{part}", array, names=names)
-            for part, array in (("quantized", integers.astype(np.int8)), ("scale", scales[0].astype(np.float32)))
+            for part, array in (
+                ("quantized", integers.astype(np.int8)),
+                ("scale", (scales.flat[0] if has_one else scales[0]).astype(np.float32)),
+            )
         ]
-        return put_before(node, "DequantizeLinear", made, names.unique(f"{node.name}/weight_{index}"), axis=1)
+        options = {} if has_one else {"axis": 1}
+        return put_before(node, "DequantizeLinear", made, names.unique(f"{node.name}/weight_{index}"), **options)
     floats = (integers * scales[..., None]).astype(np.float32)
     return g.add_initializer(graph, name, floats, names=names)

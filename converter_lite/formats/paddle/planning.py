@@ -16,7 +16,7 @@ from converter_lite.quantization.clamps import add_clamps
 from converter_lite.quantization.exact_products import grids_read, make_products_exact
 from converter_lite.quantization.grid_nodes import add_rounding, needs_rounding
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.targets.operands import stored_weight
+from converter_lite.targets.operands import stored_weight, stored_weights
 from converter_lite.targets.policy import Capability
 
 LARGEST = 127
@@ -44,22 +44,21 @@ def adapt_plan(
     """
     plan = QuantPlan(policy.name, activations=dict(quantized.plan.activations))
     for node in quantized.model.graph:
-        mode, value = quantized.plan.mode(node), stored_weight(node)
+        mode, weights = quantized.plan.mode(node), stored_weights(node)
         found = policy.capability(node)
-        params = quantized.plan.weights.get(str(value.name)) if value is not None else None
-        if mode is NodeMode.FLOAT or params is None or value is None:
+        grids = [grid for value in weights if (grid := quantized.plan.weights.get(str(value.name))) is not None]
+        if mode is NodeMode.FLOAT or not grids or len(grids) < len(weights):
             plan.keep_float(node, _reason(quantized, node))
-        elif params.spec.block:
+        elif any(grid.spec.block for grid in grids):
             plan.keep_float(node, BLOCKED)
-        elif integer and mode is NodeMode.INTEGER and not _integer_obstacle(quantized, node, found, params):
+        elif integer and mode is NodeMode.INTEGER and not _integer_obstacle(quantized, node, found, grids[0]):
             plan.quantize(node, NodeMode.INTEGER)
-        elif not found.stored and params.spec.axis in (None, found.weight.axis) and not np.any(params.zero_point):
+        elif not found.stored and all(_is_storable(grid, found) for grid in grids):
             plan.quantize(node, NodeMode.WEIGHT)
         else:
             plan.keep_float(node, found.stored or "its weight is quantized in a way that Paddle-Lite lacks")
-    used = {
-        str(v.name) for n in quantized.model.graph if (v := stored_weight(n)) and plan.mode(n) is not NodeMode.FLOAT
-    }
+    quantizing = [node for node in quantized.model.graph if plan.mode(node) is not NodeMode.FLOAT]
+    used = {str(value.name) for node in quantizing for value in stored_weights(node)}
     plan.weights = {name: _widened(p) for name, p in quantized.plan.weights.items() if name in used}
     adapted = QuantizedModel(quantized.model, plan, dict(quantized.q_weights))
     _clip_weights(adapted)
@@ -118,6 +117,11 @@ def _obstacles(quantized: QuantizedModel, adapted: QuantizedModel, policy: Paddl
         if lost and params is not None:
             found[_integer_obstacle(quantized, node, policy.capability(node), params)] += 1
     return Counter({reason: count for reason, count in found.items() if reason})
+
+
+def _is_storable(grid: QuantParams, found: Capability) -> bool:
+    """Whether the runtime dequantizes a weight of this grid."""
+    return grid.spec.axis in (None, found.weight.axis) and not np.any(grid.zero_point)
 
 
 def _reason(quantized: QuantizedModel, node: ir.Node) -> str:
