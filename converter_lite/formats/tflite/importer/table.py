@@ -16,6 +16,7 @@ from converter_lite.formats.tflite.importer import (
     detection,
     grids,
     indexing,
+    landmarks,
     linear,
     normalization,
     padding,
@@ -66,7 +67,7 @@ REASONS: dict[str, str] = {
 }
 """Operators that are known and not translated -> why."""
 
-CUSTOM: dict[str, Handler] = joined(convolution.CUSTOM, detection.CUSTOM)
+CUSTOM: dict[str, Handler] = joined(convolution.CUSTOM, detection.CUSTOM, landmarks.CUSTOM)
 """Custom operator -> function that translates it."""
 
 
