@@ -70,17 +70,36 @@ def read_pair(
         raise UsageError(
             "the first model is quantized already", where=str(float_file), hint="the float model comes first"
         )
+    quantized = _read_onnx(quantized_file, confined=confined) if quantized_file.suffix == ".onnx" else None
+    if quantized is not None:
+        fix_input_shapes(model, _sizes_of(quantized, model))
     _make_plain(model)
     fmt = output_format(name, FileOptions())
     source = Source(model, 0, str(float_file))
     optimized = Preparation(source, ALL_REWRITES)(replace(fmt.requirements, keeps_qdq=False)).model
-    quantized = _runnable(quantized_file, fmt.runnable, optimized, confined=confined)
-    if input_shapes and quantized_file.suffix == ".onnx":
+    if quantized is None:
+        quantized = _runnable(quantized_file, fmt.runnable, optimized)
+    elif input_shapes:
         open_inputs = {str(v.name) for v in quantized.graph.inputs if g.static_shape(v) is None}
         fix_input_shapes(quantized, {n: shape for n, shape in input_shapes.items() if n in open_inputs})
     _make_plain(quantized)
     _check_interface(model, quantized, quantized_file)
     return ModelPair(model, optimized, quantized)
+
+
+def _sizes_of(given: ir.Model, model: ir.Model) -> dict[str, tuple[int, ...]]:
+    """Shapes of inputs that are open in a model and fixed in the other one, which was made for these sizes."""
+    fixed = {str(value.name): shape for value in given.graph.inputs if (shape := g.static_shape(value)) is not None}
+    found = {}
+    for value in model.graph.inputs:
+        shape = fixed.get(str(value.name))
+        if shape is None or value.shape is None or g.static_shape(value) is not None:
+            continue
+        if len(shape) == len(value.shape) and all(
+            own == size for own, size in zip(value.shape, shape, strict=True) if isinstance(own, int)
+        ):
+            found[str(value.name)] = shape
+    return found
 
 
 def _make_plain(model: ir.Model) -> None:
@@ -116,9 +135,11 @@ def read_reference(files: ModelFiles) -> tuple[ir.Model, bool]:
     return model, is_quantized(model)
 
 
-def _runnable(path: Path, runnable: Callable[..., bytes | Path], like: ir.Model, *, confined: bool) -> ir.Model:
-    if path.suffix == ".onnx":
-        return fit_to_engine(read_onnx(path, confined=confined), path)
+def _read_onnx(path: Path, *, confined: bool) -> ir.Model:
+    return fit_to_engine(read_onnx(path, confined=confined), path)
+
+
+def _runnable(path: Path, runnable: Callable[..., bytes | Path], like: ir.Model) -> ir.Model:
     if not path.is_file():
         raise ModelError("the model file does not exist", where=str(path))
     try:

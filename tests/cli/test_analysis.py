@@ -55,6 +55,17 @@ def test_compare_reads_every_format_and_writes_what_it_says(converted: Workshop,
     assert "no layer breaks" in out
 
 
+def test_sizes_that_a_quantized_onnx_file_has_fixed_need_not_be_given(workshop: Workshop) -> None:
+    graph = "g (float[N,T,64] x, float[N,T,64] z) => (float[N,T,64] y) { a = MatMul(x, w) y = Add(a, z) }"
+    onnx.save(build_proto(graph, w=normal(64, 64)), "open.onnx")
+    Path("weight.cfg").write_text(ini(WEIGHT), encoding="utf-8")
+    files = ("--fmk=ONNX", "--modelFile=open.onnx", "--outputFile=out", "--saveType=ONNX", "--configFile=weight.cfg")
+    assert command(*files, "--inputShape=x:2,5,64;z:2,5,64").status == 0
+    outcome = command("compare", "open.onnx", "out.onnx", "--json=c.json")
+    assert outcome.status == 0, outcome
+    assert json.loads(Path("c.json").read_text(encoding="utf-8"))["layers"][-1]["accumulated"]["cosine"] > 0.99
+
+
 @pytest.mark.parametrize("flags", [("--saveType=ONNX,MINDIR_LITE",), ("--saveType=ONNX,MINDIR_LITE", "--fp16=on")])
 def test_layers_of_float16_are_compared(workshop: Workshop, flags: tuple[str, ...]) -> None:
     graph = GRAPH.replace("float[", "float16[")
