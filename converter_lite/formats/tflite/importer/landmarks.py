@@ -24,6 +24,9 @@ FLOAT = ir.DataType.FLOAT.value
 SHORTEST = 1e-20
 """The least distance of two landmarks; of equal ones the angle is unknown."""
 
+MOST = 4096
+"""Rows or columns of a part of a picture; the file holds the places of all."""
+
 SIDE = 4
 """Rows and columns of a matrix that moves points."""
 
@@ -62,6 +65,19 @@ def _options(op: Operator) -> Any:
         raise ModelError(f"its options are no map: {error}") from None
 
 
+def _number(value: Any) -> Any:
+    """A whole or real number of the options.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if value.IsInt:
+        return int(value.AsInt)
+    if value.IsFloat:
+        return float(value.AsFloat)
+    raise TypeError("it is no number")
+
+
 def _crop(op: Operator, count: int) -> Crop:
     """The options, for this many landmarks.
 
@@ -71,20 +87,23 @@ def _crop(op: Operator, count: int) -> Crop:
     given = _options(op)
     try:
         found = Crop(
-            subset=tuple(int(each.AsInt) for each in given["subset_idxs"].AsTypedVector),
-            left=int(given["left_rotation_idx"].AsInt),
-            right=int(given["right_rotation_idx"].AsInt),
-            angle=float(given["target_rotation_radians"].AsFloat),
-            height=int(given["output_height"].AsInt),
-            width=int(given["output_width"].AsInt),
-            tall=float(given["scale_y"].AsFloat),
-            wide=float(given["scale_x"].AsFloat),
+            subset=tuple(_number(each) for each in given["subset_idxs"].AsTypedVector),
+            left=_number(given["left_rotation_idx"]),
+            right=_number(given["right_rotation_idx"]),
+            angle=_number(given["target_rotation_radians"]),
+            height=_number(given["output_height"]),
+            width=_number(given["output_width"]),
+            tall=_number(given["scale_y"]),
+            wide=_number(given["scale_x"]),
         )
     except (*MISFITS, struct.error) as error:
         raise ModelError(f"its options are not those of version 2: {error}") from None
     places = (*found.subset, found.left, found.right)
+    if not all(isinstance(number, int) for number in (*places, found.height, found.width)):
+        raise ModelError(f"its options are not those of version 2: {found}")
     sizes = (found.height, found.width, found.tall, found.wide)
-    if not found.subset or min(places) < 0 or max(places) >= count or min(sizes) <= 0 or not math.isfinite(found.angle):
+    finite = all(map(math.isfinite, (*sizes, found.angle)))
+    if not finite or not found.subset or min(places) < 0 or max(places) >= count or min(sizes) <= 0:
         raise ModelError(f"its options make no sense for {count} landmarks: {found}")
     return found
 
@@ -153,9 +172,11 @@ def _cut(ctx: Importer, op: Operator) -> None:
     """The part of a picture that a matrix names, interpolated between middles of pixels; 0 beside the picture."""
     given = _options(op)
     try:
-        height, width = (int(given[name].AsInt) for name in ("output_height", "output_width"))
+        height, width = (_number(given[name]) for name in ("output_height", "output_width"))
     except (*MISFITS, struct.error) as error:
         raise ModelError(f"its options have no size: {error}") from None
+    if not isinstance(height, int) or not isinstance(width, int) or max(height, width) > MOST:
+        raise ModelError(f"its options make no sense: a part of {height} by {width} places")
     shape = ctx.shape(op.inputs[0])
     if len(shape) != PICTURE or shape[0] != 1 or min(*shape[1:3], height, width) < 2:
         raise ModelError("it takes one picture of known size, of two pixels and more")
