@@ -181,6 +181,7 @@ def pooling(c: Cases) -> None:
         c.add(f"{op} same", op, IMAGE, kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER")
         c.add(f"{op} of rows", op, (2, 4, 11), kernel_shape=[3], strides=[2], pads=[1, 1])
         c.add(f"Global{op} of rows", f"Global{op}", (2, 4, 11))
+    c.add("MaxPool dilated", "MaxPool", IMAGE, kernel_shape=[3, 2], dilations=[2, 3], strides=[2, 1], pads=[2, 0, 1, 2])
     padded = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}
     c.add("AveragePool count padding", "AveragePool", IMAGE, **padded)
     c.add("GlobalAveragePool", "GlobalAveragePool", (2, 4, 5, 6))

@@ -62,6 +62,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "Loop",
             "MatMul",
             "MaxPool of volumes",
+            "MaxPool with dilations",
             "MaxPool with places",
             "MaxUnpool",
             "Pad of whole numbers",

@@ -12,6 +12,7 @@ from types import MappingProxyType
 import onnx_ir as ir
 
 from converter_lite.passes.spelled_out.choices import spell_out_choices, spell_out_computed_bounds
+from converter_lite.passes.spelled_out.dilated import spell_out_dilated_pools
 from converter_lite.passes.spelled_out.einsum import spell_out_einsum
 from converter_lite.passes.spelled_out.filters import spell_out_computed_filters
 from converter_lite.passes.spelled_out.functions import (
@@ -95,6 +96,7 @@ SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
         "Loop": spell_out_loops,
         "LogSoftmax": spell_out_log_softmax,
         "MatMul": spell_out_vector_products,
+        "MaxPool with dilations": spell_out_dilated_pools,  # before those that read windows
         "MaxPool": spell_out_rows,
         "MaxPool of volumes": spell_out_deep_pools,
         "MaxPool with places": spell_out_places_of_maxima,

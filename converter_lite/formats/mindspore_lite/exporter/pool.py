@@ -37,15 +37,15 @@ def _pool(op: str) -> Lower:
         kernel, stride = ints_attribute(node, "kernel_shape"), ints_attribute(node, "strides", ones)
         pads = window_pads(node, shape[2:], kernel, stride, ones)
         image = as_image(ctx, x, integer=_is_integer(ctx, node))
+        sizes: Sequence[int] = shape[2:]
         if op == "AvgPoolFusion" and int_attribute(node, "count_include_pad", 0) and any(pads):
-            if int_attribute(node, "ceil_mode", 0):
-                raise Unsupported("count_include_pad together with ceil_mode")
+            # What a window has behind this padding is not counted, as the kernel does not count any padding of its own.
             image, pads = pad_image(ctx, image, _image_pads(pads)), (0,) * len(pads)
-        else:
-            pads = _covering(shape[2:], result[2:], kernel, stride, pads)
+            sizes = ctx.ms.tensors[image].dims[3 - spatial : 3]
+        pads = _covering(sizes, result[2:], kernel, stride, pads)
         lead = [1] if spatial == 1 else []
-        sizes = {"kernel_size": [*lead, *kernel], "strides": [*lead, *stride], "pad": _image_pads(pads)}
-        _windows(ctx, node, op, image, sizes)
+        windows = {"kernel_size": [*lead, *kernel], "strides": [*lead, *stride], "pad": _image_pads(pads)}
+        _windows(ctx, node, op, image, windows)
 
     return lower
 

@@ -39,6 +39,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "MatMul",
             "MaxPool",
             "MaxPool of volumes",
+            "MaxPool with dilations",
             "MaxPool with places",
             "MaxUnpool",
             "OneHot",
