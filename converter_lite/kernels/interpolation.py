@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -79,19 +81,52 @@ def nearest_by_ratio(transform: str, size: int, result: int) -> list[int]:
     return nearest((places + half if transform == "align_corners" else places).astype(np.float64), "floor", size)
 
 
-def weights(positions: NDArray[np.float64], size: int, mode: str, coefficient: float) -> NDArray[np.float32]:
-    """Interpolation weights of mode ``linear`` or ``cubic``; shape (outputs, inputs). What lies outside is as at the border."""
-    base = np.floor(positions).astype(np.int64)
-    part = positions - base
-    found = np.zeros((len(positions), size))
-    if mode == "linear":
-        taps = [(0, 1 - part), (1, part)]
-    else:
-        taps = [(k, _cubic(np.abs(part - k), coefficient)) for k in (-1, 0, 1, 2)]
-    rows = np.arange(len(positions))
-    for offset, share in taps:
-        np.add.at(found, (rows, np.clip(base + offset, 0, size - 1)), share)
-    return found.astype(np.float32)
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What an interpolated element is the mean of.
+
+    Attributes:
+        mode: ``linear`` or ``cubic``.
+        coefficient: Of mode cubic.
+        antialias: The filter is as much wider as a result is smaller.
+        exclude_outside: What lies outside does not count; otherwise it is as at the border.
+    """
+
+    mode: str
+    coefficient: float = -0.75
+    antialias: bool = False
+    exclude_outside: bool = False
+
+    def weights(self, positions: NDArray[np.float64], size: int, factor: float) -> NDArray[np.float32]:
+        """Weight of each input element in each output element, ``(outputs, inputs)``.
+
+        Args:
+            positions: Of the output elements, see :func:`source_positions`.
+            size: Elements of the input.
+            factor: Outputs for each input.
+        """
+        base = np.floor(positions).astype(np.int64)
+        taps = self._taps(positions - base, min(factor, 1.0) if self.antialias else 1.0)
+        found = np.zeros((len(positions), size))
+        rows = np.arange(len(positions))
+        for offset, share in taps:
+            places = base + offset
+            if self.exclude_outside:
+                share = np.where((places >= 0) & (places < size), share, 0.0)
+            np.add.at(found, (rows, np.clip(places, 0, size - 1)), share)
+        if self.antialias or self.exclude_outside:
+            found /= found.sum(1, keepdims=True)
+        return found.astype(np.float32)
+
+    def _taps(self, part: NDArray[np.float64], narrowed: float) -> list[tuple[int, NDArray[np.float64]]]:
+        """Neighbours, counted from the one before a position, and what each gives."""
+        if self.mode == "linear" and narrowed == 1:
+            return [(0, 1 - part), (1, part)]
+        reach = math.ceil((1 if self.mode == "linear" else 2) / narrowed)
+        distances = [(k, narrowed * np.abs(part - k)) for k in range(1 - reach, reach + 1)]
+        if self.mode == "linear":
+            return [(k, np.maximum(1 - distance, 0)) for k, distance in distances]
+        return [(k, _cubic(distance, self.coefficient)) for k, distance in distances]
 
 
 def _cubic(distance: NDArray[np.float64], a: float) -> NDArray[np.float64]:

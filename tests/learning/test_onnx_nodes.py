@@ -24,7 +24,7 @@ TYPES = ("float32", "int64", "int32", "bool")
 """Of tensors in networks that learn."""
 
 FORMS = {"BatchNormalization", "ConvTranspose", "Dropout", "MaxPool", "Resize"}
-"""Operators with forms that are refused: as in training, with positions of maxima, padded outputs, antialias and the like."""
+"""Operators with forms that are refused: as in training, with positions of maxima, padded outputs and the like."""
 
 CLOSE = 2e-6
 """Of floats, in the size of the largest result."""

@@ -291,14 +291,31 @@ def test_a_resize_of_odd_sizes_is_gathered_or_multiplied(mode: str, coordinates:
         'mode="linear", coordinate_transformation_mode="align_corners"',
         'mode="nearest"',
         'mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"',
-        'mode="cubic", antialias=1',
-        'mode="cubic", exclude_outside=1',
+        'mode="linear", antialias=1',
         'mode="cubic", coordinate_transformation_mode="tf_crop_and_resize"',
     ],
 )
 def test_a_resize_of_pictures_that_runtimes_have_stays(attributes: str) -> None:
     text = f"g (float[1,3,7,4] x) => (float[1,3,14,8] y) {{ y = Resize<{attributes}>(x,,, sizes) }}"
     assert_refuses(spell_out_resize, build(text, opset=19, ir_version=9, sizes=np.array([1, 3, 14, 8])))
+
+
+@pytest.mark.parametrize("coordinates", ["half_pixel", "align_corners", "asymmetric"])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        'mode="linear", antialias=1',
+        'mode="cubic", antialias=1',
+        'mode="cubic", exclude_outside=1',
+        'mode="cubic", antialias=1, exclude_outside=1, cubic_coeff_a=-0.5',
+    ],
+)
+def test_a_wider_filter_and_one_that_ends_at_the_border_are_multiplied(attributes: str, coordinates: str) -> None:
+    attributes += f', coordinate_transformation_mode="{coordinates}"'
+    text = f"g (float[1,3,17,9] x) => (float[1,3,5,14] y) {{ y = Resize<{attributes}>(x,,, sizes) }}"
+    model = build(text, opset=19, ir_version=9, sizes=np.array([1, 3, 5, 14]))
+    assert_applies(spell_out_resize, model, 1)
+    assert operators(model)["Resize"] == 0
 
 
 @pytest.mark.parametrize(

@@ -335,7 +335,12 @@ def resizes() -> Iterator[Case]:
         yield case(f"resize_linear_{transform}", "Resize", x, none, double, mode="linear", **mode)
         yield case(f"resize_linear_down_{transform}", "Resize", x, none, none, ints(1, 4, 3, 4), mode="linear", **mode)
         yield case(f"resize_cubic_{transform}", "Resize", x, none, double, mode="cubic", **mode)
+        wider = {"antialias": 1, "opset": 19, **mode}
+        yield case(f"resize_wider_{transform}", "Resize", x, none, none, ints(1, 4, 3, 4), mode="linear", **wider)
         yield case(f"resize_nearest_{transform}", "Resize", x, none, none, ints(1, 4, 9, 5), mode="nearest", **mode)
+    wider = {"mode": "cubic", "antialias": 1, "opset": 19}
+    yield case("resize_wider_cubic", "Resize", x, none, none, ints(1, 4, 3, 4), **wider)
+    yield case("resize_cubic_within", "Resize", x, none, double, mode="cubic", exclude_outside=1)
     tie = {"coordinate_transformation_mode": "half_pixel_symmetric", "nearest_mode": "round_prefer_ceil"}
     yield case("resize_to_a_tie", "Resize", values((1, 3, 12, 2)), none, none, ints(1, 3, 14, 15), opset=19, **tie)
     for nearest in ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil"):

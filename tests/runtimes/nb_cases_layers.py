@@ -320,6 +320,9 @@ def resizing(c: Cases) -> None:
     cubic = {"mode": "cubic", "coordinate_transformation_mode": "align_corners", "cubic_coeff_a": -0.5}
     resize("cubic", wide, mode="cubic")
     resize("cubic by size", sizes=odd, **cubic)
+    resize("cubic that ends at the border", wide, mode="cubic", exclude_outside=1)
+    for mode in ("linear", "cubic"):
+        resize(f"{mode} of a wider filter", sizes=ints(1, 4, 4, 3), mode=mode, antialias=1)
     resize("nearest exact", sizes=odd, **exact)
     resize("linear by factors that are not those of the sizes", floats(1, 1, 1.55, 2.45), **third)
     c.add("Resize of rows", "Resize", (2, 4, 9), None, None, consts={3: ints(2, 4, 20)}, **third)

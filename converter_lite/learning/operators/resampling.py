@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from converter_lite import graph as g
-from converter_lite.kernels.interpolation import ROUNDINGS, TRANSFORMS, nearest, source_positions, weights
+from converter_lite.kernels.interpolation import ROUNDINGS, TRANSFORMS, Filter, nearest, source_positions
 from converter_lite.learning.operators.common import Inputs, given, integers
 
 _PLAIN_LINEAR = ("half_pixel", "pytorch_half_pixel", "align_corners")
@@ -22,7 +22,7 @@ _WAYS = {"linear": "bilinear", "bilinear": "bilinear", "nearest": "nearest", "cu
 
 
 def resize(node: ir.Node, inputs: Inputs) -> Tensor:
-    """Resize, without regions, antialias and weights that leave out what lies outside."""
+    """Resize, without regions."""
     x = inputs[0]
     mode, place = (
         g.text_attribute(node, "mode", "nearest"),
@@ -30,14 +30,15 @@ def resize(node: ir.Node, inputs: Inputs) -> Tensor:
     )
     rounding = g.text_attribute(node, "nearest_mode", "round_prefer_floor")
     target, factors = _target(node, inputs)
-    flags = [name for name in ("antialias", "exclude_outside") if g.int_attribute(node, name, 0)]
-    if flags or place not in TRANSFORMS or mode not in ("nearest", "linear", "cubic") or rounding not in ROUNDINGS:
-        raise ValueError(" ".join(["mode", mode, "with", place, "coordinates", *flags]))
+    antialias, excludes = (bool(g.int_attribute(node, name, 0)) for name in ("antialias", "exclude_outside"))
+    if place not in TRANSFORMS or mode not in ("nearest", "linear", "cubic") or rounding not in ROUNDINGS:
+        raise ValueError(f"mode {mode} with {place} coordinates")
+    interpolation = Filter(mode, g.float_attribute(node, "cubic_coeff_a", -0.75), antialias, excludes)
     exact = all(size * factor == to for size, factor, to in zip(x.shape, factors, target, strict=True))
     if exact and target[:2] == list(x.shape[:2]) and x.dim() in (3, 4, 5):
         if mode == "nearest" and _copies_blocks(place, rounding, x.shape[2:], target[2:]):
             return F.interpolate(x, target[2:], mode="nearest")
-        if mode == "linear" and x.dim() == 4 and place in _PLAIN_LINEAR and min(target[2:]) > 1:
+        if mode == "linear" and not antialias and x.dim() == 4 and place in _PLAIN_LINEAR and min(target[2:]) > 1:
             return F.interpolate(x, target[2:], mode="bilinear", align_corners=place == "align_corners")
     for axis, (size, to, factor) in enumerate(zip(x.shape, target, factors, strict=True)):
         if size == to and factor == 1.0:
@@ -46,7 +47,7 @@ def resize(node: ir.Node, inputs: Inputs) -> Tensor:
         if mode == "nearest":
             x = x.index_select(axis, torch.tensor(nearest(positions, rounding, size)))
         else:
-            matrix = weights(positions, size, mode, g.float_attribute(node, "cubic_coeff_a", -0.75))
+            matrix = interpolation.weights(positions, size, factor)
             x = (x.movedim(axis, -1) @ torch.from_numpy(matrix).to(x.dtype).T).movedim(-1, axis)
     return x
 

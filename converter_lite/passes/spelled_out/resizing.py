@@ -12,10 +12,10 @@ from converter_lite import graph as g
 from converter_lite.kernels.interpolation import (
     ROUNDINGS,
     TRANSFORMS,
+    Filter,
     nearest,
     nearest_by_ratio,
     source_positions,
-    weights,
 )
 from converter_lite.passes.rewrite import is_op, replace
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
@@ -31,7 +31,7 @@ SCALES = 2
 
 
 def spell_out_resize(model: ir.Model) -> int:
-    """Replace a Resize that runtimes lack: over other than height and width, cubic, of factors that are not those of the sizes.
+    """Replace a Resize that runtimes lack: over other axes, cubic, antialias, of factors that are not those of the sizes.
 
     ::
 
@@ -40,7 +40,7 @@ def spell_out_resize(model: ir.Model) -> int:
 
     Weights come first in the product, so that no plan quantizes them.
 
-    Refused: unknown sizes and factors, regions, antialias, and weights that leave out what lies outside.
+    Refused: unknown sizes and factors, and regions.
     """
     return sum(_resize(model.graph, node) for node in list(model.graph) if is_op(node, "Resize"))
 
@@ -57,7 +57,7 @@ def _resize(graph: ir.Graph, node: ir.Node) -> bool:
     )
     if x is None or x.dtype is not ir.DataType.FLOAT or before is None or after is None:
         return False
-    if 0 in (*before, *after) or any(g.int_attribute(node, name, 0) for name in ("antialias", "exclude_outside")):
+    if 0 in (*before, *after):
         return False
     if mode not in ("nearest", "linear", "cubic") or transform not in TRANSFORMS or rounding not in ROUNDINGS:
         return False
@@ -65,6 +65,8 @@ def _resize(graph: ir.Graph, node: ir.Node) -> bool:
     if factors is None or _is_plain(node, (before, after), factors, (mode, transform, rounding)):
         return False
     coefficient = g.float_attribute(node, "cubic_coeff_a", -0.75)
+    antialias, excludes = (bool(g.int_attribute(node, name, 0)) for name in ("antialias", "exclude_outside"))
+    interpolation = Filter(mode, coefficient, antialias, excludes)
     sizes = list(before)
     for axis, (size, result, factor) in enumerate(zip(before, after, factors, strict=True)):
         if size == result and factor == 1.0:
@@ -77,7 +79,7 @@ def _resize(graph: ir.Graph, node: ir.Node) -> bool:
             )
             x = insert(graph, node, "Gather", [x, index], sizes, axis=axis)
         else:
-            x = _product(graph, node, x, axis, weights(positions, size, mode, coefficient))
+            x = _product(graph, node, x, axis, interpolation.weights(positions, size, factor))
     replace([node], ir.node("Identity", [x]))
     return True
 
@@ -112,7 +114,8 @@ def _is_plain(
     if mode == "linear":
         sides = zip(before[2:], after[2:], strict=True)
         to_a_line = any(new == 1 and (old > 1 or transform == "align_corners") for old, new in sides)
-        return transform in PLAIN_LINEAR and not to_a_line
+        is_wide = g.int_attribute(node, "antialias", 0) and min(factors) < 1
+        return transform in PLAIN_LINEAR and not to_a_line and not is_wide
     if mode == "cubic":
         return False
     for size, factor, result in zip(before, factors, after, strict=True):

@@ -23,7 +23,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
 )
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.graph import constant, float_attribute, input_at, int_attribute, ints_attribute, text_attribute
-from converter_lite.kernels.interpolation import ROUNDINGS, TRANSFORMS, nearest, source_positions, weights
+from converter_lite.kernels.interpolation import ROUNDINGS, TRANSFORMS, Filter, nearest, source_positions
 
 _NATIVE_LINEAR = {
     "half_pixel": CoordinateMode.HALF_PIXEL,
@@ -39,8 +39,6 @@ def _resize(ctx: Lowering, node: ir.Node) -> None:
     mode = text_attribute(node, "mode", "nearest")
     transform = text_attribute(node, "coordinate_transformation_mode", "half_pixel")
     rounding = text_attribute(node, "nearest_mode", "round_prefer_floor")
-    if int_attribute(node, "antialias", 0) or int_attribute(node, "exclude_outside", 0):
-        raise Unsupported("antialias or exclude_outside")
     if transform == "tf_crop_and_resize":
         raise Unsupported("tf_crop_and_resize")
     if transform not in TRANSFORMS:
@@ -62,11 +60,14 @@ def _resize(ctx: Lowering, node: ir.Node) -> None:
     exact = all(scales[axis] * before[axis] == after[axis] for axis in centres)
     image = len(before) == 4 and set(centres) <= {2, 3}
     single = transform == "pytorch_half_pixel" and 1 in after[2:]
-    if mode == "linear" and exact and image and transform in _NATIVE_LINEAR and not single:
+    antialias, excludes = (bool(int_attribute(node, name, 0)) for name in ("antialias", "exclude_outside"))
+    is_native = transform in _NATIVE_LINEAR and not single and not (antialias and min(scales) < 1)
+    if mode == "linear" and exact and image and is_native:
         _native(ctx, x, out, ResizeMethod.LINEAR, _NATIVE_LINEAR[transform])
         return
-    coefficient = float_attribute(node, "cubic_coeff_a", -0.75)
-    _interpolated(ctx, x, out, {axis: weights(c, before[axis], mode, coefficient) for axis, c in centres.items()})
+    interpolation = Filter(mode, float_attribute(node, "cubic_coeff_a", -0.75), antialias, excludes)
+    matrices = {axis: interpolation.weights(c, before[axis], scales[axis]) for axis, c in centres.items()}
+    _interpolated(ctx, x, out, matrices)
 
 
 def _scales(ctx: Lowering, node: ir.Node, before: Sequence[int], after: Sequence[int]) -> list[float]:
