@@ -30,9 +30,23 @@ def test_a_place_is_the_mean_of_its_four_neighbours(padding: str, corners: int, 
     assert operators(model)["GridSample"] == 0
 
 
-@pytest.mark.parametrize("attributes", ['mode="nearest"', 'mode="bicubic"', 'padding_mode="reflection"'])
-def test_other_samplings_stay(attributes: str) -> None:
-    assert_refuses(spell_out_grid_sample, build(SAMPLED.format(1, "4,6", attributes), opset=16))
+@pytest.mark.parametrize(
+    ("mode", "padding"),
+    [("nearest", "zeros"), ("nearest", "border"), ("nearest", "reflection"), ("linear", "reflection")],
+)
+@pytest.mark.parametrize("corners", [0, 1])
+def test_the_nearest_element_is_read_and_places_beside_are_reflected(mode: str, padding: str, corners: int) -> None:
+    attributes = f'mode="{mode}", padding_mode="{padding}", align_corners={corners}'
+    model = build(SAMPLED.format(2, "4,6", attributes), opset=20)
+    feed = random_feed(model)
+    edges = np.array([-1.01, 1.02, 0, -3.3, 2.47, 0.999], np.float32)
+    grid = np.stack(np.broadcast_arrays(edges[None], edges[:4, None]), -1)
+    assert_applies(spell_out_grid_sample, model, 1, {**feed, "p": 2 * feed["p"]}, {**feed, "p": np.stack([grid] * 2)})
+    assert operators(model)["GridSample"] == 0
+
+
+def test_a_cubic_sampling_stays() -> None:
+    assert_refuses(spell_out_grid_sample, build(SAMPLED.format(1, "4,6", 'mode="bicubic"'), opset=16))
 
 
 def test_a_picture_that_keeps_its_size_stays_where_runtimes_have_the_operator() -> None:

@@ -411,6 +411,10 @@ def grids() -> Iterator[Case]:
             given = (values((batch, 3, 5, 7)), values((batch, 4, 6, 2), 1, low=-1.3, high=1.3))
             attributes = {"mode": mode, "padding_mode": padding, "align_corners": corners}
             yield case(f"grid_sample_{batch}_{padding}", "GridSample", *given, opset=version, **attributes)
+    given = (values((2, 3, 5, 7)), values((2, 4, 6, 2), 1, low=-1.9, high=1.9))
+    for mode, padding, corners in (("nearest", "zeros", 0), ("nearest", "reflection", 1), ("linear", "reflection", 0)):
+        attributes = {"mode": mode, "padding_mode": padding, "align_corners": corners, "opset": 20}
+        yield case(f"grid_sample_{mode}_{padding}", "GridSample", *given, **attributes)
     for batch, *sizes in ((1, 4, 6), (2, 3, 4, 5)):
         theta, size = values((batch, len(sizes), len(sizes) + 1)), np.array([batch, 3, *sizes])
         yield case(f"affine_grid_{len(sizes)}", "AffineGrid", theta, (size,), opset=20)

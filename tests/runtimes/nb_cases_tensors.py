@@ -204,6 +204,10 @@ def movement(c: Cases) -> None:
         places = c.rng.uniform(-1.3, 1.3, (2, 4, 3, 2)).astype(np.float32)
         name, attributes = f"GridSample of another size, {padding}", {"padding_mode": padding, "align_corners": corners}
         c.add(name, "GridSample", (2, 3, 5, 6), places, **attributes)
+    for mode, padding in (("nearest", "zeros"), ("linear", "reflection")):
+        places = c.rng.uniform(-1.9, 1.9, (2, 4, 3, 2)).astype(np.float32)
+        name, attributes = f"GridSample of another size, {mode}, {padding}", {"padding_mode": padding, "mode": mode}
+        c.add(name, "GridSample", (2, 3, 5, 6), places, **attributes)
     for batch, *sizes in ((1, 4, 6), (2, 3, 4, 5)):
         theta, size = (batch, len(sizes), len(sizes) + 1), ints(batch, 3, *sizes)
         c.add(f"AffineGrid of {len(sizes)} dimensions", "AffineGrid", theta, consts={1: size})

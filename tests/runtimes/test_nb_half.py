@@ -90,6 +90,8 @@ ANOTHER_WAY = {
     "GatherND from the end in batches": "the same",
     "GridSample of another size, zeros": "a Cast and a GatherND",
     "GridSample of another size, border": "a Cast and a GatherND",
+    "GridSample of another size, nearest, zeros": "a Cast and a GatherND",
+    "GridSample of another size, linear, reflection": "a Cast and a GatherND",
     "Concat constant": "the constant is float32, and the original declares the result as float16",
     "Pad channels": "the same concatenation",
     "Pad 3-D tensor": "the same concatenation",

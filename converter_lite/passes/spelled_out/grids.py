@@ -61,15 +61,15 @@ def _places(size: int, *, corners: bool) -> np.ndarray[tuple[int], np.dtype[np.f
 
 
 def spell_out_grid_sample(model: ir.Model) -> int:
-    """Replace a linear GridSample of pictures by reading the four neighbours of every place, one Gather for each.
+    """Replace a GridSample of pictures by reading the four neighbours of every place, one Gather for each, or the nearest.
 
     ::
 
         x (N, C, H, W) ─ Pad, Transpose ─ rows (N (H+2) (W+2), C) ─ Gather(4 times) ─ Mul(shares) ─ Add ─ Transpose ─ y
 
-    Beside the picture are zeros, or places beside it are moved to its border.
+    Beside the picture are zeros, or places beside it are moved to its border, or reflected.
 
-    Refused: unknown sizes, volumes, other modes, reflection, other types than float32, and pictures of 2^24 places.
+    Refused: unknown sizes, volumes, cubic, other types than float32, and pictures of 2^24 places.
     """
     return sum(_grid_sample(model.graph, node) for node in list(model.graph) if is_op(node, "GridSample"))
 
@@ -108,6 +108,11 @@ class _Sampling:
         """Height and width with the margin."""
         return self.shape[2] + 2 * self.margin, self.shape[3] + 2 * self.margin
 
+    @property
+    def channels(self) -> tuple[int, ...]:
+        """Shape of what the places read."""
+        return *self.places, self.shape[1]
+
     def put(self, op_type: str, *inputs: ir.Value | float, shape: tuple[int, ...] | None = None) -> ir.Value:
         """The result of a node for each place; numbers become constants."""
         values = [value if isinstance(value, ir.Value) else self.constant(value) for value in inputs]
@@ -124,13 +129,21 @@ def _grid_sample(graph: ir.Graph, node: ir.Node) -> bool:
     padding = g.text_attribute(node, "padding_mode", "zeros")
     if x is None or grid is None or x.dtype is not ir.DataType.FLOAT or shape is None or sizes is None:
         return False
-    if len(shape) != 4 or g.text_attribute(node, "mode", "linear") not in LINEAR or padding not in ("zeros", "border"):
+    mode = g.text_attribute(node, "mode", "linear")
+    if len(shape) != 4 or mode not in (*LINEAR, "nearest") or padding not in ("zeros", "border", "reflection"):
         return False
     sampling = _Sampling(graph, node, shape, sizes[:3], int(padding == "zeros"))
     if shape[0] * math.prod(sampling.wide) > COUNTED_EXACTLY:
         return False
     rows = _rows(sampling, x)
     down, right = (_coordinate(sampling, grid, axis) for axis in (1, 0))
+    made = _nearest(sampling, rows, down, right) if mode == "nearest" else _mean(sampling, rows, down, right)
+    replace([node], ir.node("Transpose", [made], attributes={"perm": (0, 3, 1, 2)}))
+    return True
+
+
+def _mean(sampling: _Sampling, rows: ir.Value, down: ir.Value, right: ir.Value) -> ir.Value:
+    """The four neighbours of each place, each with its share."""
     ends = [_ends(sampling, value, size) for value, size in zip((down, right), sampling.wide, strict=True)]
     far = [sampling.put("Sub", value, low) for value, (low, _) in zip((down, right), ends, strict=True)]
     near = [sampling.put("Sub", 1.0, share) for share in far]
@@ -138,13 +151,13 @@ def _grid_sample(graph: ir.Graph, node: ir.Node) -> bool:
     for lower in (False, True):
         for further in (False, True):
             share = sampling.put("Mul", (far if lower else near)[0], (far if further else near)[1])
-            parts.append(_neighbour(sampling, rows, (ends[0][lower], ends[1][further]), share))
+            read = _nearest(sampling, rows, ends[0][lower], ends[1][further])
+            shares = reshaped(sampling.graph, sampling.node, share, (*sampling.places, 1))
+            parts.append(sampling.put("Mul", read, shares, shape=sampling.channels))
     made = parts[0]
-    channels = (*sampling.places, shape[1])
     for part in parts[1:]:
-        made = sampling.put("Add", made, part, shape=channels)
-    replace([node], ir.node("Transpose", [made], attributes={"perm": (0, 3, 1, 2)}))
-    return True
+        made = sampling.put("Add", made, part, shape=sampling.channels)
+    return made
 
 
 def _rows(sampling: _Sampling, x: ir.Value) -> ir.Value:
@@ -160,12 +173,29 @@ def _rows(sampling: _Sampling, x: ir.Value) -> ir.Value:
 
 def _coordinate(sampling: _Sampling, grid: ir.Value, axis: int) -> ir.Value:
     """Where each place reads along an axis of the picture, counted from its first row or column with the margin."""
-    size, margin = sampling.shape[3 - axis], sampling.margin
-    index = g.add_initializer(sampling.graph, f"{sampling.node.name}_axis", np.array(axis, np.int64))
-    given = insert(sampling.graph, sampling.node, "Gather", [grid, index], sampling.places, axis=3)
-    factor = (size - 1) / 2 if g.int_attribute(sampling.node, "align_corners", 0) else size / 2
-    moved = sampling.put("Add", sampling.put("Mul", given, factor), (size - 1) / 2 + margin)
+    size, margin, node = sampling.shape[3 - axis], sampling.margin, sampling.node
+    nearest = g.text_attribute(node, "mode", "linear") == "nearest"
+    index = g.add_initializer(sampling.graph, f"{node.name}_axis", np.array(axis, np.int64))
+    given = insert(sampling.graph, node, "Gather", [grid, index], sampling.places, axis=3)
+    factor = (size - 1) / 2 if g.int_attribute(node, "align_corners", 0) else size / 2
+    moved = sampling.put("Add", sampling.put("Mul", given, factor), (size - 1) / 2 + (0 if nearest else margin))
+    if nearest:  # a half goes to the even place, counted without the margin
+        rounded = sampling.put("Round", moved)
+        moved = sampling.put("Add", rounded, float(margin)) if margin else rounded
+    if g.text_attribute(node, "padding_mode", "zeros") == "reflection":
+        moved = _reflected(sampling, moved, 2 * factor)
     return sampling.put("Clip", moved, 0.0, float(size - 1 + 2 * margin))
+
+
+def _reflected(sampling: _Sampling, value: ir.Value, span: float) -> ir.Value:
+    """Places on a line folded to a length: between the middles of its outer elements, or between their ends."""
+    if not span:
+        return value
+    low = 0.0 if g.int_attribute(sampling.node, "align_corners", 0) else -0.5
+    past = sampling.put("Sub", value, low) if low else value
+    folds = sampling.put("Floor", sampling.put("Mul", past, 1 / (2 * span)))
+    within = sampling.put("Sub", past, sampling.put("Mul", folds, 2 * span))
+    return sampling.put("Sub", span + low, sampling.put("Abs", sampling.put("Sub", within, span)))
 
 
 def _ends(sampling: _Sampling, value: ir.Value, size: int) -> tuple[ir.Value, ir.Value]:
@@ -174,16 +204,14 @@ def _ends(sampling: _Sampling, value: ir.Value, size: int) -> tuple[ir.Value, ir
     return low, sampling.put("Clip", sampling.put("Add", low, 1.0), 0.0, float(size - 1))
 
 
-def _neighbour(sampling: _Sampling, rows: ir.Value, place: tuple[ir.Value, ir.Value], share: ir.Value) -> ir.Value:
-    """What each place reads from one of its neighbours."""
+def _nearest(sampling: _Sampling, rows: ir.Value, down: ir.Value, right: ir.Value) -> ir.Value:
+    """The channels of the picture's element that each place reads."""
     graph, node = sampling.graph, sampling.node
     height, width = sampling.wide
-    index = sampling.put("Add", sampling.put("Mul", place[0], float(width)), place[1])
+    index = sampling.put("Add", sampling.put("Mul", down, float(width)), right)
     if sampling.shape[0] > 1:
         starts = np.arange(sampling.shape[0], dtype=np.float32).reshape(-1, 1, 1) * height * width
         index = sampling.put("Add", index, g.add_initializer(graph, f"{node.name}_starts", starts))
     counted = insert(graph, node, "Cast", [index], sampling.places, to=ir.DataType.INT32)
     counted.type = ir.TensorType(ir.DataType.INT32)
-    channels = (*sampling.places, sampling.shape[1])
-    read = insert(graph, node, "Gather", [rows, counted], channels, axis=0)
-    return sampling.put("Mul", read, reshaped(graph, node, share, (*sampling.places, 1)), shape=channels)
+    return insert(graph, node, "Gather", [rows, counted], sampling.channels, axis=0)
