@@ -3,7 +3,7 @@
 Rules:
 
 1. An int8 or uint8 input that the graph quantizes immediately takes the integers: its QuantizeLinear is removed. Likewise for an
-   output that comes from a DequantizeLinear.
+   output that comes from a DequantizeLinear. The Cast between a float16 input or output and the float32 inside goes with it.
 2. Any other change is a Cast at the border.
 3. An input that nothing reads takes any type.
 """
@@ -82,6 +82,25 @@ def feed_for(model: ir.Model, original: Feed) -> dict[str, NDArray[np.generic]]:
     return feed
 
 
+def computed_input(value: ir.Value) -> ir.Value:
+    """What the graph computes with where it reads an input: the float32 that a Cast makes of a float16 one."""
+    reader = g.single_consumer(value)
+    is_widened = reader is not None and reader.op_type == "Cast" and value.dtype == ir.DataType.FLOAT16
+    return reader.outputs[0] if reader is not None and is_widened and _is_inner(reader.outputs[0]) else value
+
+
+def computed_output(value: ir.Value) -> ir.Value:
+    """What the graph computes where it gives an output: the float32 that a Cast makes a float16 one of."""
+    producer = value.producer()
+    source = producer.inputs[0] if producer is not None and producer.op_type == "Cast" else None
+    is_narrowed = source is not None and value.dtype == ir.DataType.FLOAT16 and not value.uses() and _is_inner(source)
+    return source if source is not None and is_narrowed and source.producer() is not None else value
+
+
+def _is_inner(value: ir.Value) -> bool:
+    return value.dtype == ir.DataType.FLOAT and not value.is_graph_output()
+
+
 class RealOutputs:
     """A session whose integer outputs are returned as the real numbers they represent."""
 
@@ -109,7 +128,9 @@ def _change_input(graph: ir.Graph, value: ir.Value, wanted: ir.DataType) -> None
             where=f"input {value.name}",
             hint="leave --inputDataType at DEFAULT",
         )
-    readers = [node for node, _ in value.uses()]
+    inner = computed_input(value) if wanted in _QUANTIZED else value
+    widening = inner.producer()
+    readers = [node for node, _ in inner.uses()]
     if not readers:
         if wanted in _QUANTIZED:
             value.meta["grid"] = np.ones((), np.float32), np.zeros((), wanted.numpy())
@@ -125,6 +146,8 @@ def _change_input(graph: ir.Graph, value: ir.Value, wanted: ir.DataType) -> None
         else:
             quantize.outputs[0].replace_all_uses_with(value)
             graph.remove(quantize, safe=True)
+        if widening is not None:
+            graph.remove(widening, safe=True)
         value.meta["grid"] = grid
     else:
         name = f"{value.name}_cast"
@@ -142,8 +165,9 @@ def _change_output(graph: ir.Graph, value: ir.Value, wanted: ir.DataType) -> Non
         if value.dtype != wanted and value.dtype in _FLOATS:
             _refuse("output", value, wanted)
         return
-    name, producer = value.name, value.producer()
+    name, narrowing, inner = value.name, value.producer(), computed_output(value)
     if wanted in _QUANTIZED:
+        producer = inner.producer()
         source = producer.inputs[0] if producer is not None and producer.op_type == "DequantizeLinear" else None
         grid = _grid(producer, source)
         if producer is None or source is None or grid is None or source.dtype != wanted:
@@ -158,7 +182,9 @@ def _change_output(graph: ir.Graph, value: ir.Value, wanted: ir.DataType) -> Non
         value.name = g.unique_name(graph, f"{name}_dequantized")
         source.name, source.shape = name, value.shape
         g.replace_output(graph, value, source)
-        if not value.uses():
+        if narrowing is not None and inner is not value:
+            graph.remove(narrowing, safe=True)
+        if not inner.uses():
             graph.remove(producer, safe=True)
         return
     cast = cast_of(graph, value, wanted, name=f"{name}_cast", result=f"{name}_cast")

@@ -356,7 +356,7 @@ class _Conversion:
                         self.log.info(note)
                 if self.check is not None:
                     self.check(job.prepared.model)
-                for note in job.choice.notes if job.choice is not None else ():
+                for note in () if job.choice is None else job.choice.said(planned=request.plan is not None):
                     self.log.warning(note)
         path = request.plan
         chosen = [job for job in jobs if job.choice is not None]
@@ -371,10 +371,11 @@ class _Conversion:
         if path is None:
             return
         for job in chosen:
-            job.plan = self.plans[job.format.name]
+            plan = self.plans[job.format.name]
             assert job.choice is not None
             usual = decide(job.prepared.copy().model, job.choice)
-            job.choice.check_plan(job.plan, usual=usual, where=f"{path}: {job.format.name}")
+            job.choice.check_plan(plan, usual=usual, where=f"{path}: {job.format.name}")
+            job.plan = replace(plan, ends=plan.ends | usual.ends)
 
     def _report_plan(self, plan: QuantPlan, job: _Job) -> None:
         settings = job.choice.settings if job.choice is not None else None

@@ -73,6 +73,7 @@ class Choice:
         goal: Accuracy to reach by leaving nodes in float.
         notes: Where the format departs from the configuration.
         learning: How it learns from the float network, ``None`` if it does not.
+        decided: What is said of how nodes at the interface are decided; a plan that the user gives decides them itself.
     """
 
     settings: Settings
@@ -80,6 +81,7 @@ class Choice:
     goal: Goal | None = None
     notes: tuple[str, ...] = ()
     learning: Learning | None = None
+    decided: tuple[str, ...] = ()
 
     @property
     def is_gated(self) -> bool:
@@ -109,8 +111,12 @@ class Choice:
         mixed = self.settings.mixed if isinstance(self.settings, WeightSettings) else None
         return self.goal is not None or (mixed is not None and mixed.search)
 
+    def said(self, *, planned: bool) -> tuple[str, ...]:
+        """What users are told of it; with ``planned``, a plan of theirs decides about nodes."""
+        return self.notes if planned else (*self.notes, *self.decided)
+
     def check_plan(self, plan: QuantPlan, *, usual: QuantPlan, where: str) -> None:
-        """Refuse a plan that was made for another device or another kind of quantization.
+        """Refuse a plan that was made for another device, another kind of quantization, or without integers at the interface.
 
         Args:
             plan: A plan that the user gave.
@@ -130,6 +136,13 @@ class Choice:
         for kind in (NodeMode.INTEGER, NodeMode.DYNAMIC):
             if _has(usual, kind) and plan.quantized_nodes and not _has(plan, kind):
                 raise ConfigError(f"the plan is for another quant_type: no node has mode {kind.value}", where=where)
+        missing = sorted(usual.ends - plan.activations.keys())
+        if missing:
+            raise ConfigError(
+                f"the plan does not quantize {', '.join(missing)}, which {'are' if missing[1:] else 'is'} to be integers",
+                where=where,
+                hint="save it with the same --inputDataType and --outputDataType, or leave these at DEFAULT",
+            )
 
     def prepare(self, model: ir.Model) -> None:
         """Add to the graph, in place, the constants that plans of this kind refer to."""

@@ -123,6 +123,18 @@ def test_what_a_format_does_not_have_is_refused_with_a_sentence(
     assert workshop.content().keys() - {"quant.cfg"} == before
 
 
+@pytest.mark.parametrize("save_type", ["MINDIR_LITE", "NAIVE_BUFFER", "PADDLE"])
+@pytest.mark.parametrize("half", [False, True])
+def test_files_that_take_and_give_float32_may_be_asked_for_it(workshop: Workshop, save_type: str, half: bool) -> None:
+    if half:
+        graph = "g (float16[1,3,8,8] x) => (float16[1,3,8,8] y) { y = Relu(x) }"
+        onnx.save(build_proto(graph), workshop.model)
+    workshop.succeed(f"--saveType={save_type}", output="usual")
+    workshop.succeed(f"--saveType={save_type}", "--inputDataType=FLOAT", "--outputDataType=FLOAT")
+    for usual in workshop.folder.glob("usual*.*"):
+        assert usual.read_bytes() == usual.with_stem(usual.stem.replace("usual", "out")).read_bytes()
+
+
 def test_float16_constants_make_a_ms_file_smaller(workshop: Workshop) -> None:
     workshop.succeed("--saveType=MINDIR_LITE")
     half = workshop.succeed("--saveType=MINDIR_LITE", "--fp16=on", output="half")

@@ -11,7 +11,7 @@ import pytest
 
 from converter_lite.runtime.engine import DEFAULT_ENGINE
 from converter_lite.runtime.serializing import open_file
-from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Config, Workshop, changed, model_proto
+from tests.cli.workshop import DYNAMIC, FULL, WEIGHT, Config, Workshop, changed, model_proto, write_bins
 from tests.support import normal
 
 CONV = "g (float[N,3,8,8] x) => (float[N,20,8,8] y) { c = Conv<pads = [1,1,1,1]>(x, w_conv, b_conv) y = Relu(c) }"
@@ -352,3 +352,36 @@ def test_outputs_that_cannot_be_quantized_are_refused_by_name(workshop: Workshop
     onnx.save(model_proto(text, w=normal(6, 3, 3, 3)), workshop.model)
     said = workshop.fail(1, "--outputDataType=UINT8", config=FULL)
     assert f"output {name}: the output cannot have type UINT8: it is not quantized" in said
+
+
+SOFT = "g (float16[N,3,8,8] x) => (float16[N,20,1,1] y) { c = Conv(x, w_conv) p = GlobalAveragePool(c) y = Softmax<axis = 1>(p) }"
+BESIDE = (
+    "g (float16[N,3,8,8] x) => (float16[N,20,6,6] y, float16[N,3,8,8] z) { c = Conv(x, w_conv) y = Relu(c) z = Exp(x) }"
+)
+
+
+@pytest.mark.parametrize("graph", [SOFT, BESIDE])
+@pytest.mark.parametrize(("target", "kind"), [("CPU", "UINT8"), ("ARM", "INT8"), ("NVGPU", "INT8")])
+def test_a_model_in_float16_takes_and_gives_integers(workshop: Workshop, graph: str, target: str, kind: str) -> None:
+    """The Casts between float16 and what is quantized go with the ends."""
+    onnx.save(model_proto(graph, w_conv=normal(20, 3, 3, 3).astype(np.float16)), workshop.model)
+    write_bins(workshop.folder / "halves", 4, (1, 8, 8, 3), dtype="float16")
+    config = changed(device(target), data_preprocess_param={"calibrate_path": "x:halves"})
+    flags = (f"--inputDataType={kind}", f"--outputDataType={kind}", "--savePlan=plan.json", "--json=result.json")
+    assert "float32 is quantized" not in workshop.succeed(*flags, config=config).said
+    proto = onnx.load("out.onnx")
+    wanted = onnx.TensorProto.DataType.Value(kind)
+    ends = [value.type.tensor_type.elem_type for value in (*proto.graph.input, *proto.graph.output)]
+    assert ends == [wanted] * len(ends)
+    assert "Cast" not in {node.op_type for node in proto.graph.node}
+    accuracy = json.loads(Path("result.json").read_text(encoding="utf-8"))["artefacts"][0]["accuracy"]
+    assert min(output["cosine"] for output in accuracy) > 0.999
+    workshop.succeed(*flags[:2], "--plan=plan.json", config=config, output="again")
+    assert Path("again.onnx").read_bytes() == Path("out.onnx").read_bytes()
+
+
+def test_the_note_about_an_end_in_float16_names_the_end(workshop: Workshop) -> None:
+    onnx.save(model_proto(SOFT, w_conv=normal(20, 3, 3, 3).astype(np.float16)), workshop.model)
+    write_bins(workshop.folder / "halves", 4, (1, 8, 8, 3), dtype="float16")
+    config = changed(FULL, data_preprocess_param={"calibrate_path": "x:halves"})
+    assert "y is quantized at the interface" in workshop.succeed("--outputDataType=UINT8", config=config).said

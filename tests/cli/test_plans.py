@@ -317,3 +317,19 @@ def test_paths_may_hold_blanks_and_letters_of_any_script(workshop: Workshop) -> 
     Path("mit Leerzeichen").mkdir()
     workshop.succeed("--savePlan=mit Leerzeichen/план.json", config=FULL, output="mit Leerzeichen/模型")
     assert Path("mit Leerzeichen/模型.onnx").is_file()
+
+
+def test_a_plan_without_the_integers_that_are_asked_for_at_the_interface_is_refused_by_name(workshop: Workshop) -> None:
+    workshop.succeed("--savePlan=plan.json", config=FULL)
+    said = workshop.fail(2, "--plan=plan.json", "--outputDataType=UINT8", config=FULL)
+    assert "the plan does not quantize y, which is to be integers" in said
+    assert "layers at the interface" not in said  # the plan decides
+
+
+def test_a_plan_gives_integers_at_an_interface_that_floats_read_too(workshop: Workshop) -> None:
+    graph = "g (float[N,3,8,8] x) => (float[N,20,8,8] y, float[N,3,8,8] z) { y = Conv<pads = [1,1,1,1]>(x, w_conv) z = Exp(x) }"
+    onnx.save(model_proto(graph), workshop.model)
+    config = changed(FULL, full_quant_param={"target_device": "ARM"})
+    workshop.succeed("--savePlan=plan.json", config=config)
+    workshop.succeed("--plan=plan.json", "--inputDataType=INT8", config=config)
+    assert onnx.load("out.onnx").graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.INT8

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from converter_lite.passes.io_types import IoTypes
+from converter_lite.passes.io_types import IoTypes, computed_input, computed_output
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.placement import decide_nodes, quantized_tensors
 from converter_lite.quantization.settings import FullSettings
@@ -57,7 +57,7 @@ def with_integer_interface(choice: Choice, model: ir.Model, asked: IoTypes) -> C
         "as fast and more accurate": without_stem,
         "faster or more accurate": replace(without_stem, costs=None),
     }
-    best, why, missing = target, "", names
+    best, why, missing = target, "", list(names)
     for reason, candidate in candidates.items():
         quantized = quantized_tensors(model, decide_nodes(model, candidate, settings.skip), candidate)
         left = [name for name in names if name not in quantized]
@@ -67,13 +67,15 @@ def with_integer_interface(choice: Choice, model: ir.Model, asked: IoTypes) -> C
             break
     notes = [NOTE.format(", ".join(wanted), why)] if why else []
     if missing:
-        notes.append(FLOAT_NOTE.format(", ".join(wanted), f"{', '.join(missing)} {'are' if missing[1:] else 'is'}"))
+        ends = ", ".join(names[name] for name in missing)
+        notes.append(FLOAT_NOTE.format(", ".join(wanted), f"{ends} {'are' if missing[1:] else 'is'}"))
     best = replace(best, grid_ends=frozenset(names))
-    return replace(choice, target=best, notes=(*choice.notes, *(notes if is_right else ())))
+    return replace(choice, target=best, decided=tuple(notes if is_right else ()))
 
 
-def _names(model: ir.Model, asked: IoTypes) -> list[str]:
-    """Inputs that are read and outputs that are computed which are to be integers."""
+def _names(model: ir.Model, asked: IoTypes) -> dict[str, str]:
+    """The float32 inside of inputs that are read and outputs that are computed which are to be integers -> its end's name."""
     inputs = [value for value in model.graph.inputs if asked.inputs in INTEGERS and value.uses()]
     outputs = [value for value in model.graph.outputs if asked.outputs in INTEGERS and value.producer() is not None]
-    return [str(value.name) for value in (*inputs, *outputs) if value.dtype in FLOAT_TYPES]
+    ends = [(computed_input(value), value) for value in inputs] + [(computed_output(value), value) for value in outputs]
+    return {str(inner.name): str(value.name) for inner, value in ends if inner.dtype in FLOAT_TYPES}

@@ -12,13 +12,13 @@ from converter_lite.quantization.settings import DynamicSettings
 
 
 def refuse_other_types(asked: IoTypes, file: str) -> None:
-    """Inputs and outputs keep the model's types.
+    """Inputs and outputs keep the model's types; real numbers are FLOAT.
 
     Raises:
         TargetError: Others are asked for.
     """
     for kind, word in (("input", asked.inputs), ("output", asked.outputs)):
-        if word != "DEFAULT":
+        if word not in ("DEFAULT", "FLOAT"):
             raise TargetError(
                 f"{kind}s of {file} keep the model's types, and cannot become {word}",
                 where=f"--{kind}DataType={word}",

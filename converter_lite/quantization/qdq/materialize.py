@@ -281,8 +281,9 @@ class _Materializer:
             return
         integer_producer = producer is not None and self.plan.mode(producer) is NodeMode.INTEGER
         is_end = value.name in self.plan.ends
-        readers = [(n, i) for n, i in value.uses() if reads_grid(n, i, self.plan) or (is_end and producer is None)]
         replaces_output = (integer_producer or is_end) and value.is_graph_output() and producer is not None
+        reads_all = is_end and not replaces_output
+        readers = [(n, i) for n, i in value.uses() if reads_all or reads_grid(n, i, self.plan)]
         if not readers and not replaces_output:
             return
         name = value.name
