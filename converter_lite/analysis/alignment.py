@@ -24,6 +24,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.analysis.taps import STEPS, Tap, plain_names, readers, tap_of
+from converter_lite.formats.onnx.qdq import GRIDS
 from converter_lite.targets.operators import OPERATORS, Role
 
 Shape = tuple[int, ...]
@@ -112,9 +113,11 @@ def align(
         found.setdefault(name, (tap, BY_POSITION))
     found = {n: m for n, m in found.items() if _is_alike(shapes[n], quantized_shapes.get(m[0].value))}
     found = _last_of_each_entry(tensors, found)
-    for name, given in _outputs(reference, quantized):
-        if name in shapes and _is_alike(shapes[name], quantized_shapes.get(given)):
-            found[name] = (Tap(given, given), BY_NAME)
+    for output, given in _outputs(reference, quantized):
+        name, seen = output.name or "", _output_tap(output, given)
+        if name in shapes and _is_alike(shapes[name], quantized_shapes.get(given.name or "")):
+            found.pop(name, None)
+            found |= {} if seen is None else {name: (seen, BY_NAME)}
     outputs = {value.name for value in reference.graph.outputs}
     inner = {value.name for value in tensors if _ends_in(value, set(found))} - outputs
     found = {name: match for name, match in found.items() if name not in inner}
@@ -132,10 +135,19 @@ def align(
     return Alignment(layers, left, _left_over(quantized, {layer.tap for layer in layers}))
 
 
-def _outputs(reference: ir.Model, quantized: ir.Model) -> Iterable[tuple[str, str]]:
+def _outputs(reference: ir.Model, quantized: ir.Model) -> Iterable[tuple[ir.Value, ir.Value]]:
     """Outputs of both graphs by name where these are the same, in whatever order, else by their places."""
-    ours, theirs = ([value.name or "" for value in model.graph.outputs] for model in (reference, quantized))
-    return zip(ours, ours if set(ours) == set(theirs) else theirs, strict=False)
+    ours, theirs = reference.graph.outputs, quantized.graph.outputs
+    named = {value.name: value for value in theirs}
+    same = {value.name for value in ours} == named.keys()
+    return zip(ours, [named[value.name] for value in ours] if same else theirs, strict=False)
+
+
+def _output_tap(output: ir.Value, given: ir.Value) -> Tap | None:
+    """How to look at an output as users get it; ``None`` for integers that stand for real numbers with an unknown grid."""
+    tap, name = tap_of(given), given.name or ""
+    is_grid = given.dtype in GRIDS and output.dtype not in GRIDS
+    return Tap(name, name) if not is_grid else tap
 
 
 def _is_alike(shape: Shape, other: Shape | None) -> bool:

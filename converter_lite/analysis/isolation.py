@@ -25,6 +25,9 @@ from converter_lite.reports.cutting import STAND_IN, cut, integers, parts
 ALONE = "{}@alone"
 """Name of the output that holds a layer's result."""
 
+REPEATED = "{}@repeated"
+"""Name of integers that are computed once more, for that output: an integer output of the model is called like its tensor."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
@@ -126,8 +129,8 @@ def _repeated(graph: ir.Graph, tap: ir.Value, entry: ir.Value) -> ir.Value:
     quantize = tap.producer()
     assert quantize is not None
     inputs = [entry, *quantize.inputs[1:]]
-    node = ir.node("QuantizeLinear", inputs, attributes=dict(quantize.attributes), name=ALONE.format(quantize.name))
-    node.outputs[0].name, node.outputs[0].type = ALONE.format(tap.name), tap.type
+    node = ir.node("QuantizeLinear", inputs, attributes=dict(quantize.attributes), name=REPEATED.format(quantize.name))
+    node.outputs[0].name, node.outputs[0].type = REPEATED.format(tap.name), tap.type
     graph.append(node)
     return node.outputs[0]
 

@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from converter_lite import graph as g
+from converter_lite.analysis.interface import take_types
 from converter_lite.analysis.taps import type_integers
 from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.base import FileOptions
@@ -83,6 +84,7 @@ def read_pair(
         open_inputs = {str(v.name) for v in quantized.graph.inputs if g.static_shape(v) is None}
         fix_input_shapes(quantized, {n: shape for n, shape in input_shapes.items() if n in open_inputs})
     _make_plain(quantized)
+    take_types(quantized, model)
     _check_interface(model, quantized, quantized_file)
     return ModelPair(model, optimized, quantized)
 
