@@ -7,10 +7,11 @@ import math
 import onnx_ir as ir
 
 from converter_lite.graph import clamp_bounds
-from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.rewrite import for_each, replace
 
 
-def recognize_relu(model: ir.Model) -> int:
+@for_each("Clip")
+def recognize_relu(_graph: ir.Graph, node: ir.Node) -> bool:
     """Replace a Clip that only removes negative values by Relu.
 
     ::
@@ -19,10 +20,6 @@ def recognize_relu(model: ir.Model) -> int:
 
     Refused: bounds that are not constant, an upper bound, types other than float.
     """
-    return sum(_recognize(node) for node in list(model.graph) if is_op(node, "Clip"))
-
-
-def _recognize(node: ir.Node) -> bool:
     source = node.inputs[0]
     if source is None or source.dtype != ir.DataType.FLOAT or clamp_bounds(node) != (0.0, math.inf):
         return False

@@ -7,10 +7,11 @@ import onnx_ir as ir
 
 from converter_lite.graph import constant, float_attribute, int_attribute, single_consumer
 from converter_lite.passes.channelwise import BATCHNORM, Vector, linear_layer, scale_and_shift
-from converter_lite.passes.rewrite import is_op, merge_into_producer, sole_output
+from converter_lite.passes.rewrite import for_each, merge_into_producer, sole_output
 
 
-def fold_batchnorm(model: ir.Model) -> int:
+@for_each("BatchNormalization")
+def fold_batchnorm(_graph: ir.Graph, node: ir.Node) -> bool:
     """Fold inference-time normalization with constant statistics into weights and bias.
 
     ::
@@ -24,10 +25,6 @@ def fold_batchnorm(model: ir.Model) -> int:
     The layer's output value remembers mean ``beta`` and deviation ``|gamma|`` of its channels under
     ``meta["batchnorm"]``; bias correction without data uses them.
     """
-    return sum(_fold(node) for node in list(model.graph) if is_op(node, "BatchNormalization"))
-
-
-def _fold(node: ir.Node) -> bool:
     source = node.inputs[0]
     producer = source.producer() if source is not None else None
     if source is None or producer is None or single_consumer(source) is not node or sole_output(node) is None:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, take_over
+from converter_lite.passes.rewrite import for_each, take_over
 
 
-def inline_branches(model: ir.Model) -> int:
+@for_each("If")
+def inline_branches(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace an If whose condition is constant by the nodes of the branch that it takes.
 
     Exporters leave such nodes where a model asks for a shape or an option that is fixed by now. Names that the graph has already
     get a number.
     """
-    return sum(_inline(model.graph, node) for node in list(model.graph) if is_op(node, "If"))
-
-
-def _inline(graph: ir.Graph, node: ir.Node) -> bool:
     condition = g.scalar(node.inputs[0])
     if condition is None:
         return False

@@ -15,10 +15,11 @@ from converter_lite.graph import (
     single_consumer,
     static_shape,
 )
-from converter_lite.passes.rewrite import constant_operand, is_op, replace
+from converter_lite.passes.rewrite import constant_operand, for_each, is_op, replace
 
 
-def fuse_gemm(model: ir.Model) -> int:
+@for_each("Add")
+def fuse_gemm(_graph: ir.Graph, add: ir.Node) -> bool:
     """Replace a matrix product of two-dimensional activations with a constant bias per column by Gemm.
 
     ::
@@ -28,7 +29,23 @@ def fuse_gemm(model: ir.Model) -> int:
     Refused: activations of another or unknown rank, a weight that is not constant, another reader of the product, a bias that
     differs between rows or is a single number, whole numbers (onnxruntime multiplies them in MatMul only).
     """
-    return sum(_fuse(node) for node in list(model.graph) if is_op(node, "Add"))
+    operands = constant_operand(add)
+    if operands is None:
+        return False
+    product, bias, _ = operands
+    matmul = product.producer()
+    if matmul is None or not is_op(matmul, "MatMul") or single_consumer(product) is not add:
+        return False
+    source, weight = matmul.inputs
+    if source is None or source.shape is None or len(source.shape) != 2 or not is_constant(weight):
+        return False
+    columns, offsets = constant(weight), constant(bias)
+    if columns is None or offsets is None or columns.ndim != 2 or np.issubdtype(columns.dtype, np.integer):
+        return False
+    if offsets.shape not in {(columns.shape[1],), (1, columns.shape[1])}:
+        return False
+    replace([matmul, add], ir.node("Gemm", inputs=[source, weight, bias]))
+    return True
 
 
 def unstack_weights(model: ir.Model) -> int:
@@ -59,7 +76,8 @@ def _unstack(node: ir.Node, made: dict[ir.Value, ir.Value]) -> bool:
     return True
 
 
-def fold_gemm_factors(model: ir.Model) -> int:
+@for_each("Gemm")
+def fold_gemm_factors(_graph: ir.Graph, gemm: ir.Node) -> bool:
     """Multiply alpha and beta into constants, and write a one-number bias once per column.
 
     ::
@@ -68,10 +86,6 @@ def fold_gemm_factors(model: ir.Model) -> int:
 
     The factor of an operand that is computed, or not float32, stays.
     """
-    return sum(_fold_factors(node) for node in list(model.graph) if is_op(node, "Gemm"))
-
-
-def _fold_factors(gemm: ir.Node) -> bool:
     changed = _multiply_in(gemm, "alpha", 1)
     if len(gemm.inputs) < 3 or gemm.inputs[2] is None:
         return gemm.attributes.pop("beta", None) is not None or changed
@@ -107,23 +121,3 @@ def _replace_constant(gemm: ir.Node, position: int, array: NDArray[np.generic]) 
     assert gemm.graph is not None and value is not None
     made = add_initializer(gemm.graph, f"{value.name}_scaled", array)
     gemm.replace_input_with(position, made)
-
-
-def _fuse(add: ir.Node) -> bool:
-    operands = constant_operand(add)
-    if operands is None:
-        return False
-    product, bias, _ = operands
-    matmul = product.producer()
-    if matmul is None or not is_op(matmul, "MatMul") or single_consumer(product) is not add:
-        return False
-    source, weight = matmul.inputs
-    if source is None or source.shape is None or len(source.shape) != 2 or not is_constant(weight):
-        return False
-    columns, offsets = constant(weight), constant(bias)
-    if columns is None or offsets is None or columns.ndim != 2 or np.issubdtype(columns.dtype, np.integer):
-        return False
-    if offsets.shape not in {(columns.shape[1],), (1, columns.shape[1])}:
-        return False
-    replace([matmul, add], ir.node("Gemm", inputs=[source, weight, bias]))
-    return True

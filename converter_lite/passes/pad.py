@@ -17,12 +17,13 @@ from converter_lite.graph import (
     single_consumer,
     text_attribute,
 )
-from converter_lite.passes.rewrite import int_values, is_op, remove
+from converter_lite.passes.rewrite import for_each, int_values, is_op, remove
 
 Pads = tuple[int, ...]
 
 
-def fold_pad(model: ir.Model) -> int:
+@for_each("Pad")
+def fold_pad(_graph: ir.Graph, pad: ir.Node) -> bool:
     """Fold padding of the spatial axes into the ``pads`` of a Conv, AveragePool or MaxPool.
 
     ::
@@ -36,10 +37,6 @@ def fold_pad(model: ir.Model) -> int:
        and a Pad with minus infinity always fits), or that rounds up, or is dilated;
     3. pooling pads as large as the window, which runtimes refuse.
     """
-    return sum(_fold(node) for node in list(model.graph) if is_op(node, "Pad"))
-
-
-def _fold(pad: ir.Node) -> bool:
     layer = single_consumer(pad.outputs[0])
     source = pad.inputs[0]
     if layer is None or source is None or not is_op(layer, "Conv", "AveragePool", "MaxPool"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -26,6 +26,7 @@ from converter_lite.passes.noop import remove_noops, share_copied_constants
 from converter_lite.passes.pad import fold_pad
 from converter_lite.passes.pixel import fuse_pixel_conv
 from converter_lite.passes.reshape_target import simplify_reshape
+from converter_lite.passes.rewrite import Pass
 from converter_lite.passes.scale_shift import fold_scale_shift
 from converter_lite.passes.shape_chain import fold_shapes, share_sizes
 from converter_lite.passes.shapes import infer_shapes
@@ -34,9 +35,6 @@ from converter_lite.passes.transpose import merge_transposes
 from converter_lite.passes.unsqueeze import merge_unsqueezes
 
 _log = logging.getLogger(__name__)
-
-Pass = Callable[[ir.Model], int]
-"""A rule: rewrites the model in place and returns how often it applied."""
 
 LEVELS = ("none", "general", "gpu_oriented", "ascend_oriented")
 """Values of ``--optimize``. All but ``none`` run the same rules: none of them depends on the device."""

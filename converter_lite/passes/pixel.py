@@ -5,10 +5,11 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from converter_lite.graph import add_initializer, constant, input_at, int_attribute, ints_attribute, single_consumer
-from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.rewrite import for_each, is_op, replace
 
 
-def fuse_pixel_conv(model: ir.Model) -> int:
+@for_each("Conv")
+def fuse_pixel_conv(graph: ir.Graph, conv: ir.Node) -> bool:
     """Replace a convolution that reads a single pixel and is flattened, as at the end of many classifiers, by Gemm.
 
     ::
@@ -20,10 +21,6 @@ def fuse_pixel_conv(model: ir.Model) -> int:
 
     Refused: other or unknown sizes, groups, padding, a weight or bias that is not constant, another reader of the convolution.
     """
-    return sum(_fuse(model.graph, node) for node in list(model.graph) if is_op(node, "Conv"))
-
-
-def _fuse(graph: ir.Graph, conv: ir.Node) -> bool:
     source, kernel, bias = (input_at(conv, position) for position in range(3))
     weight, flatten = constant(kernel), single_consumer(conv.outputs[0])
     if source is None or source.shape is None or kernel is None or weight is None or flatten is None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -18,6 +19,25 @@ from converter_lite.graph import (
     unique_among,
     unique_name,
 )
+
+Pass = Callable[[ir.Model], int]
+"""Rewrites the model in place and returns how often it did."""
+
+
+def for_each(*op_types: str) -> Callable[[Callable[[ir.Graph, ir.Node], bool]], Pass]:
+    """Make a pass of a rule for one node: it is tried on each of these operators in the main graph.
+
+    The rule says whether it applied. Nodes that it adds are not visited; those that it removes are.
+    """
+
+    def decorate(rule: Callable[[ir.Graph, ir.Node], bool]) -> Pass:
+        @functools.wraps(rule)
+        def apply(model: ir.Model) -> int:
+            return sum(rule(model.graph, node) for node in list(model.graph) if is_op(node, *op_types))
+
+        return apply
+
+    return decorate
 
 
 def is_op(node: ir.Node | None, *op_types: str) -> bool:

@@ -7,10 +7,11 @@ import onnx_ir as ir
 
 from converter_lite.graph import constant, single_consumer
 from converter_lite.passes.channelwise import LinearLayer, Vector, linear_layer, scale_and_shift
-from converter_lite.passes.rewrite import constant_operand, is_op, merge_into_producer
+from converter_lite.passes.rewrite import constant_operand, for_each, merge_into_producer
 
 
-def fold_scale_shift(model: ir.Model) -> int:
+@for_each("Mul", "Div", "Add", "Sub")
+def fold_scale_shift(_graph: ir.Graph, node: ir.Node) -> bool:
     """Fold Mul, Div, Add and Sub by constants into the weights and bias of the layer before.
 
     ::
@@ -22,10 +23,6 @@ def fold_scale_shift(model: ir.Model) -> int:
     a result that is not finite. Arithmetic *before* a layer is never folded:
     zero padding would see the shifted values.
     """
-    return sum(_fold(node) for node in list(model.graph) if is_op(node, "Mul", "Div", "Add", "Sub"))
-
-
-def _fold(node: ir.Node) -> bool:
     operands = constant_operand(node)
     if operands is None:
         return False

@@ -5,10 +5,11 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from converter_lite.graph import absorb_names, ints_attribute, single_consumer
-from converter_lite.passes.rewrite import bypass, is_op, remove
+from converter_lite.passes.rewrite import bypass, for_each, is_op, remove
 
 
-def merge_transposes(model: ir.Model) -> int:
+@for_each("Transpose")
+def merge_transposes(_graph: ir.Graph, second: ir.Node) -> bool:
     """Merge two neighbouring Transposes into one, and remove two that undo each other.
 
     ::
@@ -18,10 +19,6 @@ def merge_transposes(model: ir.Model) -> int:
     Refused: permutations left to their default while the rank is unknown. A first Transpose with more readers stays
     for them, and then only a pair that undoes itself is worth a change.
     """
-    return sum(_merge(node) for node in list(model.graph) if is_op(node, "Transpose"))
-
-
-def _merge(second: ir.Node) -> bool:
     middle = second.inputs[0]
     first = middle.producer() if middle is not None else None
     if middle is None or first is None or not is_op(first, "Transpose"):

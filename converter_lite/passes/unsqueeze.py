@@ -6,12 +6,13 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.graph import add_initializer, input_at
-from converter_lite.passes.rewrite import int_values, is_op
+from converter_lite.passes.rewrite import for_each, int_values, is_op
 
 Axes = list[int]
 
 
-def merge_unsqueezes(model: ir.Model) -> int:
+@for_each("Unsqueeze")
+def merge_unsqueezes(graph: ir.Graph, node: ir.Node) -> bool:
     """Insert all axes at once.
 
     ::
@@ -21,10 +22,6 @@ def merge_unsqueezes(model: ir.Model) -> int:
     Refused: axes that are computed, an unknown number of axes where one is counted from the end, operator sets below 13 (axes
     as attributes).
     """
-    return sum(_merge(model.graph, node) for node in list(model.graph) if is_op(node, "Unsqueeze"))
-
-
-def _merge(graph: ir.Graph, node: ir.Node) -> bool:
     source = node.inputs[0]
     first = source.producer() if source is not None else None
     if first is None or not is_op(first, "Unsqueeze") or first.graph is not node.graph:

@@ -6,11 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
-import onnx_ir as ir
-
+from converter_lite.passes.rewrite import Pass
 from converter_lite.passes.spelled_out.choices import spell_out_choices, spell_out_computed_bounds
 from converter_lite.passes.spelled_out.dilated import spell_out_dilated_pools
 from converter_lite.passes.spelled_out.einsum import spell_out_einsum
@@ -63,7 +62,7 @@ from converter_lite.passes.spelled_out.truths import spell_out_bits, spell_out_m
 from converter_lite.passes.spelled_out.volumes import spell_out_deep_pools, spell_out_volumes
 from converter_lite.passes.spelled_out.whole_numbers import spell_out_whole_numbers
 
-SPELLED_OUT: Mapping[str, Callable[[ir.Model], int]] = MappingProxyType(
+SPELLED_OUT: Mapping[str, Pass] = MappingProxyType(
     {
         "BitwiseAnd": spell_out_bits,
         "Concat of truth values": spell_out_moved_truths,  # before the rules that take numbers only

@@ -8,23 +8,20 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.passes.branches import forget, lift_branch
-from converter_lite.passes.rewrite import is_op, replace, take_over
+from converter_lite.passes.rewrite import for_each, is_op, replace, take_over
 from converter_lite.passes.spelled_out.inserting import insert
 
 SIZES = ("Shape", "Size")
 """Operators whose results are known when shapes are."""
 
 
-def spell_out_choices(model: ir.Model) -> int:
+@for_each("If")
+def spell_out_choices(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace an If by both branches and a Where that takes the results of one of them.
 
     Refused: a condition that follows from shapes, or from single numbers that the caller gives (an option, for which computing
     one branch is enough), and branches whose results differ in type or shape, or are no tensors.
     """
-    return sum(_both(model.graph, node) for node in list(model.graph) if is_op(node, "If"))
-
-
-def _both(graph: ir.Graph, node: ir.Node) -> bool:
     condition, size = node.inputs[0], g.static_shape(node.inputs[0])
     branches = [node.attributes[name].as_graph() for name in ("then_branch", "else_branch")]
     pairs = list(zip(*(branch.outputs for branch in branches), strict=True))
@@ -67,12 +64,9 @@ def _depends_on_data(value: ir.Value) -> bool:
     return False
 
 
-def spell_out_computed_bounds(model: ir.Model) -> int:
+@for_each("Clip")
+def spell_out_computed_bounds(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace a Clip whose bounds are computed, or are not single numbers, by Max and Min."""
-    return sum(_computed_bounds(model.graph, node) for node in list(model.graph) if is_op(node, "Clip"))
-
-
-def _computed_bounds(graph: ir.Graph, node: ir.Node) -> bool:
     x, bounds = node.inputs[0], [g.input_at(node, place) for place in (1, 2)]
     if x is None or all(bound is None or g.is_constant(bound) for bound in bounds):
         return False

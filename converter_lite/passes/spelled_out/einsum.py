@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.rewrite import for_each, replace
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
 
 ELLIPSIS = "ABCDEFGHIJ"
@@ -19,7 +19,8 @@ FIRST_OPSET = 13
 """The first operator set in which the axes of ReduceSum are an input."""
 
 
-def spell_out_einsum(model: ir.Model) -> int:
+@for_each("Einsum")
+def spell_out_einsum(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace an Einsum by Transpose, Reshape, and MatMul; of more than two operands, by a product for each from the second on.
 
     ::
@@ -31,21 +32,6 @@ def spell_out_einsum(model: ir.Model) -> int:
 
     Refused: unknown sizes, sums of other types than float32, diagonals, and sizes of 1 that are repeated.
     """
-    return sum(_einsum(model.graph, node) for node in list(model.graph) if is_op(node, "Einsum"))
-
-
-@dataclass(frozen=True, slots=True)
-class _Operand:
-    """A tensor and a letter for each of its axes."""
-
-    value: ir.Value
-    letters: str
-
-    def sizes(self) -> dict[str, int]:
-        return dict(zip(self.letters, g.static_shape(self.value) or (), strict=True))
-
-
-def _einsum(graph: ir.Graph, node: ir.Node) -> bool:
     found = _terms(node)
     if found is None:
         return False
@@ -76,6 +62,17 @@ def _einsum(graph: ir.Graph, node: ir.Node) -> bool:
     else:
         replace([node], ir.node("Transpose", [made.value], attributes={"perm": order}))
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """A tensor and a letter for each of its axes."""
+
+    value: ir.Value
+    letters: str
+
+    def sizes(self) -> dict[str, int]:
+        return dict(zip(self.letters, g.static_shape(self.value) or (), strict=True))
 
 
 def _terms(node: ir.Node) -> tuple[list[_Operand], str] | None:

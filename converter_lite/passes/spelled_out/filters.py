@@ -8,14 +8,15 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.rewrite import for_each, is_op, replace
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
 
 RANKS = (3, 4)
 """Of what is read: rows, and pictures."""
 
 
-def spell_out_computed_filters(model: ir.Model) -> int:
+@for_each("Conv")
+def spell_out_computed_filters(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace a Conv with filters that are computed (correlation of a tracker, mixtures of filters) by a product.
 
     ::
@@ -25,10 +26,6 @@ def spell_out_computed_filters(model: ir.Model) -> int:
 
     Refused: unknown sizes, several samples, ``auto_pad``, three dimensions, and filters that only have to be dequantized.
     """
-    return sum(_multiply(model.graph, node) for node in list(model.graph) if is_op(node, "Conv"))
-
-
-def _multiply(graph: ir.Graph, node: ir.Node) -> bool:
     x, weight, bias = node.inputs[0], node.inputs[1], g.input_at(node, 2)
     shape, filters, result = g.static_shape(x), g.static_shape(weight), g.static_shape(node.outputs[0])
     if x is None or weight is None or shape is None or filters is None or result is None or not _is_computed(weight):

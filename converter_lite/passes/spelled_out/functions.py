@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.rewrite import for_each, is_op, replace
 from converter_lite.passes.spelled_out.inserting import AXES_AS_INPUT, insert, reduced
 
 SELU_ALPHA, SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
@@ -16,17 +16,19 @@ SINGLE_AXIS = 13
 """The first operator set in which LogSoftmax is along one axis."""
 
 
-def spell_out_celu(model: ir.Model) -> int:
+@for_each("Celu")
+def spell_out_celu(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace ``Celu(x)`` by ``alpha * Elu(x / alpha)``.
 
     Refused: an alpha that is not above zero, whose curve is another one.
     """
-    return sum(_scaled_elu(model.graph, node) for node in list(model.graph) if is_op(node, "Celu"))
+    return _scaled_elu(graph, node)
 
 
-def spell_out_selu(model: ir.Model) -> int:
+@for_each("Selu")
+def spell_out_selu(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace ``Selu(x)`` by ``gamma * Elu(x)``."""
-    return sum(_scaled_elu(model.graph, node) for node in list(model.graph) if is_op(node, "Selu"))
+    return _scaled_elu(graph, node)
 
 
 def _scaled_elu(graph: ir.Graph, node: ir.Node) -> bool:
@@ -47,15 +49,12 @@ def _scaled_elu(graph: ir.Graph, node: ir.Node) -> bool:
     return True
 
 
-def spell_out_log_sum_exp(model: ir.Model) -> int:
+@for_each("ReduceLogSumExp")
+def spell_out_log_sum_exp(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace ReduceLogSumExp: ``m + Log(ReduceSum(Exp(x - m)))`` with the largest element m, or the largest number.
 
     Refused: unknown sizes, axes that are not constant, and other types than float32.
     """
-    return sum(_log_sum_exp(model.graph, node) for node in list(model.graph) if is_op(node, "ReduceLogSumExp"))
-
-
-def _log_sum_exp(graph: ir.Graph, node: ir.Node) -> bool:
     x, axes = node.inputs[0], _reduced_axes(graph, node)
     shape, result = g.static_shape(x), g.static_shape(node.outputs[0])
     if x is None or x.dtype is not ir.DataType.FLOAT or shape is None or result is None or not axes:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.rewrite import for_each, replace
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
 
 LINEAR = ("linear", "bilinear")
@@ -19,7 +19,8 @@ COUNTED_EXACTLY = 1 << 24
 """Up to here float32 holds every integer; places are counted in it."""
 
 
-def spell_out_affine_grid(model: ir.Model) -> int:
+@for_each("AffineGrid")
+def spell_out_affine_grid(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace an AffineGrid of constant size by a matrix product.
 
     ::
@@ -30,10 +31,6 @@ def spell_out_affine_grid(model: ir.Model) -> int:
 
     Refused: sizes that are unknown or not constant, and corners of an axis with one place.
     """
-    return sum(_affine_grid(model.graph, node) for node in list(model.graph) if is_op(node, "AffineGrid"))
-
-
-def _affine_grid(graph: ir.Graph, node: ir.Node) -> bool:
     theta, wanted = node.inputs[0], g.constant(node.inputs[1])
     shape, corners = g.static_shape(theta), bool(g.int_attribute(node, "align_corners", 0))
     if theta is None or theta.dtype is not ir.DataType.FLOAT or shape is None or wanted is None:
@@ -60,7 +57,8 @@ def _places(size: int, *, corners: bool) -> np.ndarray[tuple[int], np.dtype[np.f
     return np.linspace(-1, 1, size) if corners else (2 * np.arange(size) + 1) / size - 1
 
 
-def spell_out_grid_sample(model: ir.Model) -> int:
+@for_each("GridSample")
+def spell_out_grid_sample(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace a GridSample of pictures by reading the four neighbours of every place, one Gather for each, or the nearest.
 
     ::
@@ -71,13 +69,13 @@ def spell_out_grid_sample(model: ir.Model) -> int:
 
     Refused: unknown sizes, volumes, cubic, other types than float32, and pictures of 2^24 places.
     """
-    return sum(_grid_sample(model.graph, node) for node in list(model.graph) if is_op(node, "GridSample"))
+    return _grid_sample(graph, node)
 
 
-def spell_out_resampling(model: ir.Model) -> int:
+@for_each("GridSample")
+def spell_out_resampling(graph: ir.Graph, node: ir.Node) -> bool:
     """:func:`spell_out_grid_sample` where the result has another size than the picture."""
-    nodes = [node for node in model.graph if is_op(node, "GridSample")]
-    return sum(_grid_sample(model.graph, node) for node in nodes if not _keeps_size(node))
+    return not _keeps_size(node) and _grid_sample(graph, node)
 
 
 def _keeps_size(node: ir.Node) -> bool:

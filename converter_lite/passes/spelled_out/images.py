@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.rewrite import for_each, is_op, replace
 from converter_lite.passes.spelled_out.inserting import insert, reshaped, split
 
 POOLS = ("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
@@ -114,7 +114,8 @@ def _of_rows(graph: ir.Graph, node: ir.Node) -> bool:
     return True
 
 
-def spell_out_blocks(model: ir.Model) -> int:
+@for_each("Col2Im")
+def spell_out_blocks(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace Col2Im, which adds overlapping blocks of a picture, by a ConvTranspose with a filter for each place in a block.
 
     ::
@@ -123,10 +124,6 @@ def spell_out_blocks(model: ir.Model) -> int:
 
     Refused: unknown sizes, other than two dimensions.
     """
-    return sum(_joined_blocks(model.graph, node) for node in list(model.graph) if is_op(node, "Col2Im"))
-
-
-def _joined_blocks(graph: ir.Graph, node: ir.Node) -> bool:
     x, block, result = node.inputs[0], g.constant(node.inputs[2]), g.static_shape(node.outputs[0])
     if x is None or block is None or block.size != 2 or result is None or x.dtype is not ir.DataType.FLOAT:
         return False
@@ -166,7 +163,8 @@ VECTOR = 16
 """Filters that its kernel for AVX-512 computes at once; with a multiple of them, it needs no buffer."""
 
 
-def spell_out_long_rows(model: ir.Model) -> int:
+@for_each("Conv")
+def spell_out_long_rows(graph: ir.Graph, node: ir.Node) -> bool:
     """Turn long rows into columns for a Conv: (n, c, 1, length) becomes (n, c, length, 1).
 
     The kernel of MindSpore Lite 2.0 for AVX-512 asks for a buffer of the squared length of a row times its filters, which fails
@@ -174,10 +172,6 @@ def spell_out_long_rows(model: ir.Model) -> int:
 
     Refused: unknown sizes, filters that are not constant, several groups.
     """
-    return sum(_as_column(model.graph, node) for node in list(model.graph) if is_op(node, "Conv"))
-
-
-def _as_column(graph: ir.Graph, node: ir.Node) -> bool:
     x, filters = node.inputs[0], g.constant(node.inputs[1])
     shape, result = g.static_shape(x), g.static_shape(node.outputs[0])
     if x is None or filters is None or shape is None or result is None or g.int_attribute(node, "group", 1) > 1:

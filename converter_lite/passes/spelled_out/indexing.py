@@ -9,7 +9,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.rewrite import for_each, replace
 from converter_lite.passes.spelled_out.counting import counted
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
 
@@ -17,15 +17,12 @@ GATHERS = ("Gather", "GatherElements", "GatherND")
 WHOLE = (ir.DataType.INT32, ir.DataType.INT64)
 
 
-def spell_out_reversal(model: ir.Model) -> int:
+@for_each("ReverseSequence")
+def spell_out_reversal(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace a ReverseSequence whose sequences have one constant length by a Gather along the axis of time.
 
     Refused: unknown sizes, lengths that are not constant, or differ.
     """
-    return sum(_reversal(model.graph, node) for node in list(model.graph) if is_op(node, "ReverseSequence"))
-
-
-def _reversal(graph: ir.Graph, node: ir.Node) -> bool:
     x, lengths, axis = node.inputs[0], g.constant(node.inputs[1]), g.int_attribute(node, "time_axis", 0)
     shape = g.static_shape(x)
     if x is None or shape is None or lengths is None or not lengths.size or np.any(lengths != lengths.flat[0]):
@@ -45,15 +42,12 @@ def coordinates(places: NDArray[np.generic], axis: int) -> NDArray[np.int64]:
     return grid.astype(np.int64)
 
 
-def spell_out_batched_gather(model: ir.Model) -> int:
+@for_each("GatherND")
+def spell_out_batched_gather(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace a GatherND with ``batch_dims`` by one without: positions in the batch become indices, beside those given.
 
     Refused: computed indices of unknown sizes.
     """
-    return sum(_batched_gather(model.graph, node) for node in list(model.graph) if is_op(node, "GatherND"))
-
-
-def _batched_gather(graph: ir.Graph, node: ir.Node) -> bool:
     batch, data, picks = g.int_attribute(node, "batch_dims", 0), node.inputs[0], node.inputs[1]
     indices, shape = g.constant(picks), g.static_shape(picks)
     if not batch or data is None or picks is None or shape is None:
@@ -70,7 +64,8 @@ def _batched_gather(graph: ir.Graph, node: ir.Node) -> bool:
     return True
 
 
-def spell_out_gather_elements(model: ir.Model) -> int:
+@for_each("GatherElements")
+def spell_out_gather_elements(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace a GatherElements by a Gather from all elements in a row.
 
     ::
@@ -79,10 +74,6 @@ def spell_out_gather_elements(model: ir.Model) -> int:
 
     Refused: unknown sizes, and truth values.
     """
-    return sum(_gather_elements(model.graph, node) for node in list(model.graph) if is_op(node, "GatherElements"))
-
-
-def _gather_elements(graph: ir.Graph, node: ir.Node) -> bool:
     data, picks = node.inputs[0], node.inputs[1]
     shape, wanted = g.static_shape(data), g.static_shape(picks)
     if data is None or picks is None or not shape or wanted is None or data.dtype is ir.DataType.BOOL:
@@ -116,15 +107,12 @@ def whole_index(graph: ir.Graph, node: ir.Node, picks: ir.Value, shape: tuple[in
     return picks
 
 
-def spell_out_negative_indices(model: ir.Model) -> int:
+@for_each(*GATHERS)
+def spell_out_negative_indices(graph: ir.Graph, node: ir.Node) -> bool:
     """Count indices of a Gather, GatherElements or GatherND from the front, constant ones and computed ones.
 
     Inputs of the model that are looked up in a table, as numbers of words are, count from the front as they are.
     """
-    return sum(_from_front(model.graph, node) for node in list(model.graph) if is_op(node, *GATHERS))
-
-
-def _from_front(graph: ir.Graph, node: ir.Node) -> bool:
     data, picks = node.inputs[0], node.inputs[1]
     if data is None or data.shape is None or picks is None:
         return False
@@ -141,12 +129,9 @@ def _from_front(graph: ir.Graph, node: ir.Node) -> bool:
     return whole is not picks
 
 
-def spell_out_negative_classes(model: ir.Model) -> int:
+@for_each("OneHot")
+def spell_out_negative_classes(graph: ir.Graph, node: ir.Node) -> bool:
     """Count computed classes of a OneHot from the front; those beyond its depth stay beyond it."""
-    return sum(_classes(model.graph, node) for node in list(model.graph) if is_op(node, "OneHot"))
-
-
-def _classes(graph: ir.Graph, node: ir.Node) -> bool:
     picks, depth = node.inputs[0], g.scalar(node.inputs[1])
     if picks is None or g.is_constant(picks) or depth is None or picks.dtype not in WHOLE:
         return False

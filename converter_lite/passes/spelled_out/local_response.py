@@ -6,11 +6,12 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.rewrite import for_each, replace
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
 
 
-def spell_out_local_response(model: ir.Model) -> int:
+@for_each("LRN")
+def spell_out_local_response(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace an LRN by the mean of squares of neighbouring channels, which is a pool along the channels.
 
     ::
@@ -20,10 +21,6 @@ def spell_out_local_response(model: ir.Model) -> int:
 
     Refused: unknown sizes, other tensors than pictures, and windows of an even number of channels.
     """
-    return sum(_spell_out(model.graph, node) for node in list(model.graph) if is_op(node, "LRN"))
-
-
-def _spell_out(graph: ir.Graph, node: ir.Node) -> bool:
     x, window = node.inputs[0], g.int_attribute(node, "size", 1)
     shape = g.static_shape(x)
     if x is None or shape is None or len(shape) != 4 or window % 2 == 0 or 0 in shape:

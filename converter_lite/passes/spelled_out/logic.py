@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.rewrite import for_each, is_op, replace
 from converter_lite.passes.spelled_out.inserting import insert
 
 ROUNDED = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
@@ -36,12 +36,9 @@ def _is_nan(graph: ir.Graph, node: ir.Node) -> bool:
     return True
 
 
-def spell_out_is_infinite(model: ir.Model) -> int:
+@for_each("IsInf")
+def spell_out_is_infinite(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace IsInf, which frameworks put into logarithms of sums of powers, by "larger than the largest number"."""
-    return sum(_is_infinite(model.graph, node) for node in list(model.graph) if is_op(node, "IsInf"))
-
-
-def _is_infinite(graph: ir.Graph, node: ir.Node) -> bool:
     x, (below, above) = node.inputs[0], (g.int_attribute(node, f"detect_{end}", 1) for end in ("negative", "positive"))
     if x is None or x.dtype not in ROUNDED or not (below or above):
         return False
@@ -55,12 +52,9 @@ def _is_infinite(graph: ir.Graph, node: ir.Node) -> bool:
     return True
 
 
-def spell_out_sign(model: ir.Model) -> int:
+@for_each("Sign")
+def spell_out_sign(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace Sign by the difference of what is positive and what is negative."""
-    return sum(_sign(model.graph, node) for node in list(model.graph) if is_op(node, "Sign"))
-
-
-def _sign(graph: ir.Graph, node: ir.Node) -> bool:
     x = node.inputs[0]
     if x is None or x.dtype is None:
         return False
@@ -78,12 +72,9 @@ def _holds(graph: ir.Graph, node: ir.Node, op_type: str, first: ir.Value, second
     return insert(graph, node, "Cast", [compared], shape, to=kind.value)
 
 
-def spell_out_round(model: ir.Model) -> int:
+@for_each("Round")
+def spell_out_round(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace Round, whose ties go to the even neighbour, by Floor and what is added; runtimes round ties away from zero."""
-    return sum(_round(model.graph, node) for node in list(model.graph) if is_op(node, "Round"))
-
-
-def _round(graph: ir.Graph, node: ir.Node) -> bool:
     x = node.inputs[0]
     if x is None or x.dtype not in ROUNDED:
         return False

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.rewrite import for_each, is_op, replace
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
 
 MOST_AXES = 6
@@ -22,7 +22,8 @@ ALONG_ONE_AXIS = 13
 """The first operator set in which Softmax works along one axis."""
 
 
-def spell_out_many_axes(model: ir.Model) -> int:
+@for_each("Transpose")
+def spell_out_many_axes(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace a Transpose of more than six axes (windows of volumes, patches of videos) by one of fewer, or by a few of them.
 
     ::
@@ -32,7 +33,20 @@ def spell_out_many_axes(model: ir.Model) -> int:
     Axes of one element are left out, and axes that stay together are one. Where more than six are left, one moves beforehand to
     where it stays together with others. Refused: unknown sizes.
     """
-    return sum(_fewer(model.graph, node) for node in list(model.graph) if is_op(node, "Transpose"))
+    value, shape = node.inputs[0], g.static_shape(node.inputs[0])
+    if value is None or shape is None or len(shape) <= MOST_AXES or 0 in shape:
+        return False
+    order = g.ints_attribute(node, "perm") or tuple(reversed(range(len(shape))))
+    wanted = [axis for axis in order if shape[axis] > 1]
+    present = sorted(wanted)
+    while len(_groups(present, wanted)) > MOST_AXES:
+        nearer = min(_with_one_moved(present, wanted), key=lambda axes: len(_groups(axes, wanted)))
+        value = _moved(graph, node, value, present, nearer)
+        present = nearer
+    value = _moved(graph, node, value, present, wanted)
+    target = g.add_initializer(graph, f"{node.name}_shape", np.array([shape[axis] for axis in order], np.int64))
+    replace([node], ir.node("Reshape", [value, target]))
+    return True
 
 
 def spell_out_deep_softmax(model: ir.Model) -> int:
@@ -54,23 +68,6 @@ def _of_three(graph: ir.Graph, node: ir.Node) -> bool:
     result = insert(graph, node, node.op_type, [reshaped(graph, node, value, sizes)], sizes, axis=1)
     target = g.add_initializer(graph, f"{node.name}_shape", np.array(shape, np.int64))
     replace([node], ir.node("Reshape", [result, target]))
-    return True
-
-
-def _fewer(graph: ir.Graph, node: ir.Node) -> bool:
-    value, shape = node.inputs[0], g.static_shape(node.inputs[0])
-    if value is None or shape is None or len(shape) <= MOST_AXES or 0 in shape:
-        return False
-    order = g.ints_attribute(node, "perm") or tuple(reversed(range(len(shape))))
-    wanted = [axis for axis in order if shape[axis] > 1]
-    present = sorted(wanted)
-    while len(_groups(present, wanted)) > MOST_AXES:
-        nearer = min(_with_one_moved(present, wanted), key=lambda axes: len(_groups(axes, wanted)))
-        value = _moved(graph, node, value, present, nearer)
-        present = nearer
-    value = _moved(graph, node, value, present, wanted)
-    target = g.add_initializer(graph, f"{node.name}_shape", np.array([shape[axis] for axis in order], np.int64))
-    replace([node], ir.node("Reshape", [value, target]))
     return True
 
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import consumers, is_op, replace
+from converter_lite.passes.rewrite import consumers, for_each, is_op, replace
 from converter_lite.passes.spelled_out.inserting import insert, reduced
 
 Hidden = NDArray[np.bool_]
@@ -102,12 +102,9 @@ def _largest(model: ir.Model, node: ir.Node, x: ir.Value, axes: tuple[int, ...])
     return largest
 
 
-def spell_out_infinite_equals(model: ir.Model) -> int:
+@for_each("Equal")
+def spell_out_infinite_equals(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace a comparison for equality with infinity, of which Paddle-Lite takes the difference, by "beyond all numbers"."""
-    return sum(_infinite_equal(model.graph, node) for node in list(model.graph) if is_op(node, "Equal"))
-
-
-def _infinite_equal(graph: ir.Graph, node: ir.Node) -> bool:
     for x, other in (node.inputs, reversed(node.inputs)):
         number = g.scalar(other)
         if x is not None and x.dtype is not None and number is not None and np.isinf(number):

@@ -8,21 +8,18 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, remove, replace, take_over
+from converter_lite.passes.rewrite import for_each, remove, replace, take_over
 from converter_lite.passes.spelled_out.inserting import insert, reduced, reshaped
 
 
-def spell_out_places_of_maxima(model: ir.Model) -> int:
+@for_each("MaxPool")
+def spell_out_places_of_maxima(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace the second output of a MaxPool, which unpooling reads, by each window's first maximum and a table of its places.
 
     (ArgMax takes another one of equal elements in some runtimes, and windows of zeros are common behind a Relu.)
 
     Refused: windows that overlap, are padded or dilated, other tensors than pictures, and unknown sizes.
     """
-    return sum(_places(model.graph, node) for node in list(model.graph) if is_op(node, "MaxPool"))
-
-
-def _places(graph: ir.Graph, node: ir.Node) -> bool:
     x, kernel = node.inputs[0], g.ints_attribute(node, "kernel_shape")
     shape, plain = g.static_shape(x), (*(1 for _ in kernel),)
     if len(node.outputs) < 2 or not node.outputs[1].uses() or x is None or shape is None or len(shape) != 4:
@@ -59,15 +56,12 @@ def _places(graph: ir.Graph, node: ir.Node) -> bool:
     return True
 
 
-def spell_out_unpooling(model: ir.Model) -> int:
+@for_each("MaxUnpool")
+def spell_out_unpooling(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace a MaxUnpool, whose places count through the whole tensor, by a ScatterElements into a row of zeros.
 
     Refused: unknown sizes, and a given shape.
     """
-    return sum(_unpooled(model.graph, node) for node in list(model.graph) if is_op(node, "MaxUnpool"))
-
-
-def _unpooled(graph: ir.Graph, node: ir.Node) -> bool:
     x, places, shape = node.inputs[0], node.inputs[1], g.static_shape(node.outputs[0])
     if x is None or x.dtype is None or places is None or shape is None or g.input_at(node, 2) is not None:
         return False

@@ -10,11 +10,12 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.rewrite import for_each, replace
 from converter_lite.passes.spelled_out.inserting import insert, reshaped, sliced
 
 
-def spell_out_padding(model: ir.Model) -> int:
+@for_each("Pad")
+def spell_out_padding(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace a Pad that repeats elements by such a Pad of a picture for each axis, and what negative pads cut off by a Slice.
 
     A Pad that goes round becomes a Concat of what is repeated; integers, what goes round more than once, and borders as wide as
@@ -22,7 +23,7 @@ def spell_out_padding(model: ir.Model) -> int:
 
     Refused: unknown sizes, pads or axes that are not constant.
     """
-    return sum(_pad(model.graph, node) for node in list(model.graph) if is_op(node, "Pad"))
+    return _pad(graph, node)
 
 
 def _pad(graph: ir.Graph, node: ir.Node) -> bool:
@@ -71,15 +72,12 @@ def _pads(node: ir.Node) -> dict[int, tuple[int, int]] | None:
     return {int(axis) % len(shape): (int(b), int(e)) for axis, b, e in zip(axes, begins, ends, strict=True) if b or e}
 
 
-def spell_out_integer_padding(model: ir.Model) -> int:
+@for_each("Pad")
+def spell_out_integer_padding(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace a Pad of whole numbers by a Concat along each axis, with constants.
 
     What is cut off is sliced before. Refused: unknown sizes, and pads, axes or numbers that are not constant.
     """
-    return sum(_pad_integers(model.graph, node) for node in list(model.graph) if is_op(node, "Pad"))
-
-
-def _pad_integers(graph: ir.Graph, node: ir.Node) -> bool:
     value, shape, pads, filled = node.inputs[0], g.static_shape(node.inputs[0]), _pads(node), g.input_at(node, 2)
     fill = np.zeros(1) if filled is None else g.constant(filled)
     if value is None or value.dtype is None or not value.dtype.is_integer() or _mode(node) != "constant":

@@ -6,16 +6,13 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.rewrite import for_each, replace
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
 
 
-def spell_out_turned_gemm(model: ir.Model) -> int:
+@for_each("Gemm")
+def spell_out_turned_gemm(graph: ir.Graph, node: ir.Node) -> bool:
     """Transpose the first matrix of a Gemm in front of it (``transA``)."""
-    return sum(_turn(model.graph, node) for node in list(model.graph) if is_op(node, "Gemm"))
-
-
-def _turn(graph: ir.Graph, node: ir.Node) -> bool:
     x, shape = node.inputs[0], g.static_shape(node.inputs[0])
     if not g.int_attribute(node, "transA", 0) or x is None or shape is None:
         return False
@@ -25,15 +22,12 @@ def _turn(graph: ir.Graph, node: ir.Node) -> bool:
     return True
 
 
-def spell_out_vector_products(model: ir.Model) -> int:
+@for_each("MatMul")
+def spell_out_vector_products(graph: ir.Graph, node: ir.Node) -> bool:
     """Make a vector in a MatMul a matrix of one row or column; the result loses that axis again.
 
     Refused: unknown sizes.
     """
-    return sum(_vectors(model.graph, node) for node in list(model.graph) if is_op(node, "MatMul"))
-
-
-def _vectors(graph: ir.Graph, node: ir.Node) -> bool:
     a, b = node.inputs[0], node.inputs[1]
     left, right, result = g.static_shape(a), g.static_shape(b), g.static_shape(node.outputs[0])
     if a is None or b is None or left is None or right is None or result is None or 1 not in (len(left), len(right)):

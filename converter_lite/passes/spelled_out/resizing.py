@@ -17,7 +17,7 @@ from converter_lite.kernels.interpolation import (
     nearest_by_ratio,
     source_positions,
 )
-from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.rewrite import for_each, replace
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
 
 PLAIN_LINEAR = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
@@ -30,7 +30,8 @@ SCALES = 2
 """Place of a Resize's factors since operator set 11; earlier, it is not spelled out."""
 
 
-def spell_out_resize(model: ir.Model) -> int:
+@for_each("Resize")
+def spell_out_resize(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace a Resize that runtimes lack: over other axes, cubic, antialias, of factors that are not those of the sizes.
 
     ::
@@ -42,10 +43,6 @@ def spell_out_resize(model: ir.Model) -> int:
 
     Refused: unknown sizes and factors, and regions.
     """
-    return sum(_resize(model.graph, node) for node in list(model.graph) if is_op(node, "Resize"))
-
-
-def _resize(graph: ir.Graph, node: ir.Node) -> bool:
     x, before, after = node.inputs[0], g.static_shape(node.inputs[0]), g.static_shape(node.outputs[0])
     mode, transform, rounding = (
         g.text_attribute(node, name, default)

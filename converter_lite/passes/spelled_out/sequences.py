@@ -6,14 +6,15 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.rewrite import for_each, replace
 from converter_lite.passes.spelled_out.inserting import insert
 
 AXES_AS_INPUT = 13
 """From this operator set on Unsqueeze has its axes as an input."""
 
 
-def spell_out_sequences(model: ir.Model) -> int:
+@for_each("ConcatFromSequence")
+def spell_out_sequences(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace a ConcatFromSequence by a Concat where the graph shows what its sequence holds.
 
     ::
@@ -22,10 +23,6 @@ def spell_out_sequences(model: ir.Model) -> int:
 
     Refused: sequences that come from elsewhere, and insertions at a place that is named.
     """
-    return sum(_join(model.graph, node) for node in list(model.graph) if is_op(node, "ConcatFromSequence"))
-
-
-def _join(graph: ir.Graph, node: ir.Node) -> bool:
     parts = _tensors(node.inputs[0])
     if not parts or g.opset(graph) < AXES_AS_INPUT:
         return False

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.rewrite import for_each, replace
 from converter_lite.passes.spelled_out.fourier import factor_of, frequencies, in_two_steps, part, stored
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
 
@@ -28,7 +28,8 @@ AXIS_AS_INPUT = 20
 Vector = NDArray[np.float64]
 
 
-def spell_out_dft(model: ir.Model) -> int:
+@for_each("DFT")
+def spell_out_dft(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace a DFT along one axis by a product.
 
     ::
@@ -40,26 +41,6 @@ def spell_out_dft(model: ir.Model) -> int:
     Refused: unknown sizes, an axis or a length that is not constant, other types than float32, and matrices beyond
     :data:`LARGEST`.
     """
-    return sum(_transform(model.graph, node) for node in list(model.graph) if is_op(node, "DFT"))
-
-
-def spell_out_stft(model: ir.Model) -> int:
-    """Replace an STFT by a convolution whose filters are cosines and sines under the window.
-
-    ::
-
-        x (B, T, parts) ─ Transpose ─ Conv (2 M filters of the length of a frame) ─ Reshape, Transpose ─ y (B, frames, M, 2)
-
-    Long frames of a whole number of steps are laid side by side instead, and transformed as by :func:`spell_out_dft`. Real
-    signals may lack the last axis, as in onnxruntime.
-
-    Refused: unknown sizes, a window, step or length that is not constant, other types than float32, and filters beyond
-    :data:`LARGEST`.
-    """
-    return sum(_frames(model.graph, node) for node in list(model.graph) if is_op(node, "STFT"))
-
-
-def _transform(graph: ir.Graph, node: ir.Node) -> bool:
     x, shape = node.inputs[0], g.static_shape(node.inputs[0])
     length, axis = _integer(node, 1), _axis(graph, node)
     if (
@@ -99,13 +80,20 @@ def _transform(graph: ir.Graph, node: ir.Node) -> bool:
     return True
 
 
-def _both_sides(places: int, length: int) -> Vector:
-    """How often each frequency of one side counts: twice, since the other side is its mirror image, unless it has none."""
-    frequencies = np.arange(places)
-    return np.where(2 * frequencies > length, 0.0, np.where((frequencies == 0) | (2 * frequencies == length), 1.0, 2.0))
+@for_each("STFT")
+def spell_out_stft(graph: ir.Graph, node: ir.Node) -> bool:
+    """Replace an STFT by a convolution whose filters are cosines and sines under the window.
 
+    ::
 
-def _frames(graph: ir.Graph, node: ir.Node) -> bool:
+        x (B, T, parts) ─ Transpose ─ Conv (2 M filters of the length of a frame) ─ Reshape, Transpose ─ y (B, frames, M, 2)
+
+    Long frames of a whole number of steps are laid side by side instead, and transformed as by :func:`spell_out_dft`. Real
+    signals may lack the last axis, as in onnxruntime.
+
+    Refused: unknown sizes, a window, step or length that is not constant, other types than float32, and filters beyond
+    :data:`LARGEST`.
+    """
     x, shape, step, window = node.inputs[0], g.static_shape(node.inputs[0]), _integer(node, 1), g.input_at(node, 2)
     factors = g.constant(window) if window is not None else None
     length = _integer(node, 3) if g.input_at(node, 3) is not None else None if factors is None else factors.size
@@ -150,6 +138,12 @@ def _frames(graph: ir.Graph, node: ir.Node) -> bool:
     apart = reshaped(graph, node, read, (batch, 2, count, frames))
     replace([node], ir.node("Transpose", [apart], attributes={"perm": [0, 3, 2, 1]}))
     return True
+
+
+def _both_sides(places: int, length: int) -> Vector:
+    """How often each frequency of one side counts: twice, since the other side is its mirror image, unless it has none."""
+    frequencies = np.arange(places)
+    return np.where(2 * frequencies > length, 0.0, np.where((frequencies == 0) | (2 * frequencies == length), 1.0, 2.0))
 
 
 def _side_by_side(graph: ir.Graph, node: ir.Node, x: ir.Value, sizes: tuple[int, int, int]) -> ir.Value:

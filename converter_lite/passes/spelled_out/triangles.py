@@ -6,18 +6,15 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.rewrite import for_each, replace
 
 
-def spell_out_triangles(model: ir.Model) -> int:
+@for_each("Trilu")
+def spell_out_triangles(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace Trilu by Where with a constant mask, so that infinite values outside become zero, too.
 
     Refused: matrices whose size is open, a diagonal that is computed.
     """
-    return sum(_spell_out(model.graph, node) for node in list(model.graph) if is_op(node, "Trilu"))
-
-
-def _spell_out(graph: ir.Graph, node: ir.Node) -> bool:
     x, shape, offset = node.inputs[0], g.static_shape(node.inputs[0]), g.input_at(node, 1)
     diagonal = 0.0 if offset is None else g.scalar(offset)
     if x is None or x.dtype is None or shape is None or diagonal is None:

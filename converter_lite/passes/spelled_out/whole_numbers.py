@@ -8,22 +8,19 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, replace
+from converter_lite.passes.rewrite import for_each, replace
 from converter_lite.passes.spelled_out.inserting import insert
 
 WHOLE = (ir.DataType.INT32, ir.DataType.INT64)
 """Types of places, distances and counts."""
 
 
-def spell_out_whole_numbers(model: ir.Model) -> int:
+@for_each("Abs", "Clip", "Max", "Min")
+def spell_out_whole_numbers(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace Abs, Clip, Max and Min of whole numbers, such as places and distances, by comparisons and choices.
 
     Refused: results of unknown size, and types of other widths.
     """
-    return sum(_chosen(model.graph, node) for node in list(model.graph) if is_op(node, "Abs", "Clip", "Max", "Min"))
-
-
-def _chosen(graph: ir.Graph, node: ir.Node) -> bool:
     x, shape = node.inputs[0], g.static_shape(node.outputs[0])
     if x is None or x.dtype not in WHOLE or shape is None:
         return False
