@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
@@ -11,8 +13,10 @@ from converter_lite.formats.mindspore_lite.enums import DataType
 from converter_lite.formats.mindspore_lite.exporter.clamps import inner_activation
 from converter_lite.formats.mindspore_lite.exporter.common import (
     Lower,
+    activation,
     as_image,
     elementwise,
+    pointwise,
     refuse_whole_numbers,
     required,
 )
@@ -71,15 +75,15 @@ def _hard_sigmoid(ctx: Lowering, node: ir.Node) -> None:
     if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5:
         elementwise(ctx, node, "Activation", activation_type=int(Kind.HSIGMOID))
         return
-    x = required(node, 0)
-    perm = ctx.best_perm([x], len(ctx.shape(x)))
-    dims = pm.permute(ctx.shape(x), perm)
-    scaled = ctx.emit("MulFusion", [ctx.use(x, perm), ctx.float_constant(alpha)], dims, activation_type=0)
+    _clipped_line(ctx, node)
+
+
+@pointwise
+def _clipped_line(ctx: Lowering, node: ir.Node, x: int, dims: Sequence[int]) -> int:
+    alpha, beta = float_attribute(node, "alpha", 0.2), float_attribute(node, "beta", 0.5)
+    scaled = ctx.emit("MulFusion", [x, ctx.float_constant(alpha)], dims, activation_type=0)
     line = ctx.emit("AddFusion", [scaled, ctx.float_constant(beta)], dims, activation_type=0)
-    kind = int(Kind.HARD_TANH)
-    ctx.bind(
-        node.outputs[0], ctx.emit("Activation", [line], dims, activation_type=kind, min_val=0.0, max_val=1.0), perm
-    )
+    return activation(ctx, line, Kind.HARD_TANH, min_val=0.0, max_val=1.0)
 
 
 def _gelu(ctx: Lowering, node: ir.Node) -> None:
@@ -100,72 +104,51 @@ def _prelu(ctx: Lowering, node: ir.Node) -> None:
         return
     perm = ctx.best_perm([x], rank)
     dims, source = pm.permute(shape, perm), ctx.use(x, perm)
-    positive = ctx.emit("Activation", [source], dims, activation_type=int(Kind.RELU))
+    positive = activation(ctx, source, Kind.RELU)
     negative = ctx.emit("Minimum", [source, ctx.float_constant(0.0)], dims)
     scaled = ctx.emit("MulFusion", [negative, ctx.operand(slope, rank, perm)], dims, activation_type=0)
     ctx.bind(out, ctx.emit("AddFusion", [positive, scaled], dims, activation_type=0), perm)
 
 
-def _softsign(ctx: Lowering, node: ir.Node) -> None:
-    x = required(node, 0)
-    perm = ctx.best_perm([x], len(ctx.shape(x)))
-    dims, source = pm.permute(ctx.shape(x), perm), ctx.use(x, perm)
-    size = ctx.emit("AddFusion", [ctx.emit("Abs", [source], dims), ctx.float_constant(1.0)], dims, activation_type=0)
-    ctx.bind(node.outputs[0], ctx.emit("DivFusion", [source, size], dims, activation_type=0), perm)
+@pointwise
+def _softsign(ctx: Lowering, node: ir.Node, x: int, dims: Sequence[int]) -> int:
+    size = ctx.emit("AddFusion", [ctx.emit("Abs", [x], dims), ctx.float_constant(1.0)], dims, activation_type=0)
+    return ctx.emit("DivFusion", [x, size], dims, activation_type=0)
 
 
-def _selu(ctx: Lowering, node: ir.Node) -> None:
-    alpha = float_attribute(node, "alpha", 1.6732632)
-    gamma = float_attribute(node, "gamma", 1.0507010)
-    _scaled_elu(ctx, node, alpha, gamma)
+@pointwise
+def _selu(ctx: Lowering, node: ir.Node, x: int, dims: Sequence[int]) -> int:
+    elu = activation(ctx, x, Kind.ELU, alpha=float_attribute(node, "alpha", 1.6732632))
+    gamma = ctx.float_constant(float_attribute(node, "gamma", 1.0507010))
+    return ctx.emit("MulFusion", [elu, gamma], dims, activation_type=0)
 
 
-def _scaled_elu(ctx: Lowering, node: ir.Node, alpha: float, gamma: float) -> None:
-    x = required(node, 0)
-    perm = ctx.best_perm([x], len(ctx.shape(x)))
-    dims, source = pm.permute(ctx.shape(x), perm), ctx.use(x, perm)
-    elu = ctx.emit("Activation", [source], dims, activation_type=int(Kind.ELU), alpha=alpha)
-    ctx.bind(node.outputs[0], ctx.emit("MulFusion", [elu, ctx.float_constant(gamma)], dims, activation_type=0), perm)
-
-
-def _swish(ctx: Lowering, node: ir.Node) -> None:
+@pointwise
+def _swish(ctx: Lowering, node: ir.Node, x: int, dims: Sequence[int]) -> int:
     """The input times the sigmoid of alpha times the input."""
-    x, alpha = required(node, 0), float_attribute(node, "alpha", 1.0)
-    perm = ctx.best_perm([x], len(ctx.shape(x)))
-    dims, source = pm.permute(ctx.shape(x), perm), ctx.use(x, perm)
-    line = source
+    alpha, line = float_attribute(node, "alpha", 1.0), x
     if alpha != 1.0:
-        line = ctx.emit("MulFusion", [source, ctx.float_constant(alpha)], dims, activation_type=0)
-    gate = ctx.emit("Activation", [line], dims, activation_type=int(Kind.SIGMOID))
-    ctx.bind(node.outputs[0], ctx.emit("MulFusion", [source, gate], dims, activation_type=0), perm)
+        line = ctx.emit("MulFusion", [x, ctx.float_constant(alpha)], dims, activation_type=0)
+    return ctx.emit("MulFusion", [x, activation(ctx, line, Kind.SIGMOID)], dims, activation_type=0)
 
 
-def _mish(ctx: Lowering, node: ir.Node) -> None:
-    x = required(node, 0)
-    perm = ctx.best_perm([x], len(ctx.shape(x)))
-    dims, source = pm.permute(ctx.shape(x), perm), ctx.use(x, perm)
-    soft = ctx.emit("Activation", [source], dims, activation_type=int(Kind.SOFTPLUS))
-    gate = ctx.emit("Activation", [soft], dims, activation_type=int(Kind.TANH))
-    ctx.bind(node.outputs[0], ctx.emit("MulFusion", [source, gate], dims, activation_type=0), perm)
+@pointwise
+def _mish(ctx: Lowering, node: ir.Node, x: int, dims: Sequence[int]) -> int:
+    gate = activation(ctx, activation(ctx, x, Kind.SOFTPLUS), Kind.TANH)
+    return ctx.emit("MulFusion", [x, gate], dims, activation_type=0)
 
 
-def _softplus(ctx: Lowering, node: ir.Node) -> None:
+@pointwise
+def _softplus(ctx: Lowering, node: ir.Node, x: int, dims: Sequence[int]) -> int:
     """The runtime's result stays at 88 above 88, where Softplus is its input."""
-    x = required(node, 0)
-    perm = ctx.best_perm([x], len(ctx.shape(x)))
-    dims, source = pm.permute(ctx.shape(x), perm), ctx.use(x, perm)
-    soft = ctx.emit("Activation", [source], dims, activation_type=int(Kind.SOFTPLUS))
-    ctx.bind(node.outputs[0], ctx.emit("Maximum", [soft, source], dims), perm)
+    return ctx.emit("Maximum", [activation(ctx, x, Kind.SOFTPLUS), x], dims)
 
 
-def _thresholded(ctx: Lowering, node: ir.Node) -> None:
-    alpha = float_attribute(node, "alpha", 1.0)
-    x = required(node, 0)
-    perm = ctx.best_perm([x], len(ctx.shape(x)))
-    dims, source = pm.permute(ctx.shape(x), perm), ctx.use(x, perm)
-    above = ctx.emit("Greater", [source, ctx.float_constant(alpha)], dims, dtype=DataType.BOOL)
-    gate = ctx.cast(above, DataType.FLOAT32)
-    ctx.bind(node.outputs[0], ctx.emit("MulFusion", [source, gate], dims, activation_type=0), perm)
+@pointwise
+def _thresholded(ctx: Lowering, node: ir.Node, x: int, dims: Sequence[int]) -> int:
+    alpha = ctx.float_constant(float_attribute(node, "alpha", 1.0))
+    above = ctx.emit("Greater", [x, alpha], dims, dtype=DataType.BOOL)
+    return ctx.emit("MulFusion", [x, ctx.cast(above, DataType.FLOAT32)], dims, activation_type=0)
 
 
 TABLE: dict[str, Lower] = {

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import DataType, QuantType
-from converter_lite.formats.mindspore_lite.exporter.common import Lower, elementwise, required
+from converter_lite.formats.mindspore_lite.exporter.common import Lower, elementwise, pointwise, required
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.graph import int_attribute, is_constant, scalar
 
@@ -145,10 +145,6 @@ def _compare(op: str) -> Lower:
     return lower
 
 
-def _xor(ctx: Lowering, node: ir.Node) -> None:
-    _compare("NotEqual")(ctx, node)
-
-
 def _where(ctx: Lowering, node: ir.Node) -> None:
     """The runtime's Where requires three inputs of one shape: smaller ones are broadcast first."""
     values = [required(node, i) for i in range(3)]
@@ -199,17 +195,15 @@ def _div(ctx: Lowering, node: ir.Node) -> None:
     ctx.bind(out, ctx.cast(quotient, ctx.dtype(out)), perm)
 
 
-def _sign(ctx: Lowering, node: ir.Node) -> None:
+@pointwise
+def _sign(ctx: Lowering, node: ir.Node, x: int, dims: Sequence[int]) -> int:
     """Difference of two comparisons."""
-    x, out = required(node, 0), node.outputs[0]
-    perm = ctx.best_perm([x], len(ctx.shape(x)))
-    source, dims = ctx.cast(ctx.use(x, perm), DataType.FLOAT32), pm.permute(ctx.shape(x), perm)
-    zero = ctx.float_constant(0.0)
+    source, zero = ctx.cast(x, DataType.FLOAT32), ctx.float_constant(0.0)
     parts = [
         ctx.cast(ctx.emit(op, [source, zero], dims, dtype=DataType.BOOL), DataType.FLOAT32)
         for op in ("Greater", "Less")
     ]
-    ctx.bind(out, ctx.cast(ctx.emit("SubFusion", parts, dims), ctx.dtype(out)), perm)
+    return ctx.cast(ctx.emit("SubFusion", parts, dims), ctx.dtype(node.outputs[0]))
 
 
 def _mod(ctx: Lowering, node: ir.Node) -> None:
@@ -217,24 +211,18 @@ def _mod(ctx: Lowering, node: ir.Node) -> None:
     broadcast(ctx, node, op)
 
 
-def _tan(ctx: Lowering, node: ir.Node) -> None:
-    x = required(node, 0)
-    perm = ctx.best_perm([x], len(ctx.shape(x)))
-    source, dims = ctx.use(x, perm), pm.permute(ctx.shape(x), perm)
-    parts = [ctx.emit("Sin", [source], dims), ctx.emit("Cos", [source], dims)]
-    ctx.bind(node.outputs[0], ctx.emit("DivFusion", parts, dims), perm)
+@pointwise
+def _tan(ctx: Lowering, node: ir.Node, x: int, dims: Sequence[int]) -> int:
+    return ctx.emit("DivFusion", [ctx.emit("Sin", [x], dims), ctx.emit("Cos", [x], dims)], dims)
 
 
 def _not(ctx: Lowering, node: ir.Node) -> None:
     elementwise(ctx, node, "LogicalNot")
 
 
-def _is_nan(ctx: Lowering, node: ir.Node) -> None:
-    x = required(node, 0)
-    perm = ctx.best_perm([x], len(ctx.shape(x)))
-    source = ctx.use(x, perm)
-    dims = pm.permute(ctx.shape(x), perm)
-    ctx.bind(node.outputs[0], ctx.emit("NotEqual", [source, source], dims, dtype=DataType.BOOL), perm)
+@pointwise
+def _is_nan(ctx: Lowering, node: ir.Node, x: int, dims: Sequence[int]) -> int:
+    return ctx.emit("NotEqual", [x, x], dims, dtype=DataType.BOOL)
 
 
 TABLE: dict[str, Lower] = {
@@ -270,7 +258,7 @@ TABLE: dict[str, Lower] = {
     "Equal": _compare("Equal"),
     "And": _binary("LogicalAnd", result=DataType.BOOL),
     "Or": _binary("LogicalOr", result=DataType.BOOL),
-    "Xor": _xor,
+    "Xor": _compare("NotEqual"),
     "Where": _where,
     "IsNaN": _is_nan,
 }

@@ -15,6 +15,9 @@ from converter_lite.graph import input_at, int_attribute
 
 Lower = Callable[[Lowering, ir.Node], None]
 
+Formula = Callable[[Lowering, ir.Node, int, Sequence[int]], int]
+"""Takes the tensor of a node's first input, with its dimensions, and makes that of the result."""
+
 
 def required(node: ir.Node, index: int) -> ir.Value:
     """An input that must be present."""
@@ -72,6 +75,17 @@ def elementwise(ctx: Lowering, node: ir.Node, op: str, **attributes: Any) -> Non
     perm = ctx.best_perm([x], len(ctx.shape(x)))
     index = ctx.emit(op, [ctx.use(x, perm)], pm.permute(ctx.shape(x), perm), dtype=ctx.dtype(out), **attributes)
     ctx.bind(out, index, perm)
+
+
+def pointwise(formula: Formula) -> Lower:
+    """An operator whose result has an element for each of the input's, in whatever order of axes the input has."""
+
+    def lower(ctx: Lowering, node: ir.Node) -> None:
+        x = required(node, 0)
+        perm = ctx.best_perm([x], len(ctx.shape(x)))
+        ctx.bind(node.outputs[0], formula(ctx, node, ctx.use(x, perm), pm.permute(ctx.shape(x), perm)), perm)
+
+    return lower
 
 
 def activation(ctx: Lowering, index: int, kind: ActivationType, **attributes: Any) -> int:
