@@ -149,14 +149,10 @@ def _runnable(path: Path, runnable: Callable[..., bytes | Path], like: ir.Model)
     except OSError as error:
         raise ModelError(f"the model file cannot be read: {error.strerror}", where=str(path)) from error
     assert isinstance(data, bytes)
-    model = ir.serde.deserialize_model(_proto(data))
+    model = ir.serde.deserialize_model(onnx.load_model_from_string(data))
     g.assign_names(model)
     infer_shapes(model)
     return model
-
-
-def _proto(data: bytes) -> onnx.ModelProto:
-    return onnx.load_model_from_string(data)
 
 
 def _check_interface(reference: ir.Model, quantized: ir.Model, path: Path) -> None:

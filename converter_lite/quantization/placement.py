@@ -69,7 +69,7 @@ def decide_nodes(model: ir.Model, target: Policy, skip: frozenset[str]) -> Quant
     ):  # rule 7
         _follow_clamps(model, plan)
         _drop_islands(model, plan, target)
-    if not plan.quantized_nodes and (not skip or not _computes_with_integers(decide_nodes(model, target, frozenset()))):
+    if not plan.quantized_nodes and (not skip or not decide_nodes(model, target, frozenset()).computes_with_integers):
         _store_small_weights(model, plan, kept)
     if target.float_addend:
         _mark_float_addends(model, plan)
@@ -82,10 +82,6 @@ def settle(model: ir.Model, plan: QuantPlan, target: Policy) -> None:
     _follow_clamps(model, plan)  # rule 3
     if target.only_between_weighted:
         _drop_islands(model, plan, target)  # rule 4
-
-
-def _computes_with_integers(plan: QuantPlan) -> bool:
-    return any(node.mode is NodeMode.INTEGER for node in plan.nodes.values())
 
 
 def _store_small_weights(model: ir.Model, plan: QuantPlan, kept: dict[str, NodePlan]) -> None:

@@ -131,6 +131,11 @@ class QuantPlan:
         return bool(self.quantized_nodes or self.activations)
 
     @property
+    def computes_with_integers(self) -> bool:
+        """Whether any node has an integer kernel."""
+        return any(decision.mode is NodeMode.INTEGER for decision in self.nodes.values())
+
+    @property
     def quantized_nodes(self) -> list[str]:
         """Names of nodes that are not float, in plan order."""
         return [name for name, decision in self.nodes.items() if decision.mode is not NodeMode.FLOAT]

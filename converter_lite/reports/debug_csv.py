@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from converter_lite.errors import DataError
 from converter_lite.graph import holds_numbers
 from converter_lite.kernels.params import QuantParams
-from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.plan import QuantizedModel
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.reports import csv_rows
 from converter_lite.reports.distribution import clipped_share, distribution, similarity
@@ -92,7 +92,7 @@ class DebugReport:
             raise DataError("there is no sample to make debug reports from", hint="give at least one sample")
         rounds: Iterable[Feed] = [first]
         total: int | None = 1
-        if self._has_integer_nodes():
+        if self._quantized.plan.computes_with_integers:
             rounds, total = chain([first], feeds), len(samples) if isinstance(samples, Sized) else None
         with transaction(self._folder) as files:
             sizes = self._shapes(first)
@@ -100,9 +100,6 @@ class DebugReport:
             self._write_params(files.work / QUANT_PARAM, sizes)
             self._commit(files, names)
         return [self._folder / name for name in names]
-
-    def _has_integer_nodes(self) -> bool:
-        return any(decision.mode is NodeMode.INTEGER for decision in self._quantized.plan.nodes.values())
 
     def _shapes(self, feed: Feed) -> dict[str, tuple[int, ...]]:
         """Shapes of every shown tensor and of the graph outputs, for the first sample."""

@@ -89,7 +89,7 @@ def integer_weights(quantized: QuantizedModel) -> set[str]:
 def adaptation_notes(source: QuantizedModel, adapted: QuantizedModel, policy: PaddlePolicy) -> Iterator[str]:
     """What the user should know about a plan of :func:`adapt_plan`."""
     target, modes = policy.name, [adapted.plan.mode(node) for node in adapted.model.graph]
-    if NodeMode.INTEGER not in modes and target in FLOAT_TARGETS and _has_integers(source):
+    if NodeMode.INTEGER not in modes and target in FLOAT_TARGETS and source.plan.computes_with_integers:
         yield (
             f"{target}: weights stay int8, computation is float; the int8 kernels there saturate beyond 63 and"
             " are not faster"
@@ -101,10 +101,6 @@ def adaptation_notes(source: QuantizedModel, adapted: QuantizedModel, policy: Pa
     clipped = [name for name, array in adapted.q_weights.items() if array is not source.q_weights.get(name)]
     if clipped:
         yield f"{len(clipped)} weights hold -128, stored as -127: the integer kernels are symmetric"
-
-
-def _has_integers(quantized: QuantizedModel) -> bool:
-    return any(decision.mode is NodeMode.INTEGER for decision in quantized.plan.nodes.values())
 
 
 def _obstacles(quantized: QuantizedModel, adapted: QuantizedModel, policy: PaddlePolicy) -> Counter[str]:

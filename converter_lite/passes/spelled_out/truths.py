@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import is_op, remove, replace, take_over
+from converter_lite.passes.rewrite import for_each, is_op, remove, replace, take_over
 from converter_lite.passes.spelled_out.inserting import insert
 
 MOVED = frozenset(
@@ -42,18 +42,14 @@ LOGICAL = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
 def spell_out_moved_truths(model: ir.Model) -> int:
     """Move and compare truth values, such as masks of attention, as floats."""
     graph = model.graph
-    moved = sum(_moved_truths(graph, node) for node in list(graph) if is_op(node, *MOVED))
+    moved = sum(_moved(graph, node, ir.DataType.BOOL) for node in list(graph) if is_op(node, *MOVED))
     return moved + sum(_compared_truths(graph, node) for node in list(graph) if is_op(node, "Equal"))
 
 
-def spell_out_moved_bytes(model: ir.Model) -> int:
+@for_each(*MOVED_BYTES)
+def spell_out_moved_bytes(graph: ir.Graph, node: ir.Node) -> bool:
     """Move bytes, such as those of a picture, as floats."""
-    graph = model.graph
-    return sum(_moved(graph, node, ir.DataType.UINT8) for node in list(graph) if is_op(node, *MOVED_BYTES))
-
-
-def _moved_truths(graph: ir.Graph, node: ir.Node) -> bool:
-    return _moved(graph, node, ir.DataType.BOOL)
+    return _moved(graph, node, ir.DataType.UINT8)
 
 
 def _moved(graph: ir.Graph, node: ir.Node, kind: ir.DataType) -> bool:

@@ -99,11 +99,7 @@ class Lowering:
 
     def fresh(self, hint: str) -> str:
         """A variable name that nothing has yet."""
-        name, count = hint, 1
-        while name in self._taken:
-            name, count = f"{hint}_{count}", count + 1
-        self._taken.add(name)
-        return name
+        return g.unique_among(hint, self._taken)
 
     def reserve(self, values: Iterable[ir.Value]) -> None:
         """Give these values their own names before any other variable can take them."""

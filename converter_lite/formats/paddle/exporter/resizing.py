@@ -117,7 +117,7 @@ def _alignment(node: ir.Node, mode: str, factors: list[float]) -> tuple[bool, in
     if mode == "nearest":
         rounding = g.text_attribute(node, "nearest_mode", "floor" if old else "round_prefer_floor")
         upsampling = all(f >= 1 and float(f).is_integer() for f in factors)
-        if coordinates == "asymmetric" and (rounding == "floor" or _all_one(factors)):
+        if coordinates == "asymmetric" and (rounding == "floor" or all(factor == 1 for factor in factors)):
             return False, 0
         if upsampling and coordinates == "half_pixel" and rounding.startswith("round_prefer"):
             return False, 0
@@ -138,10 +138,6 @@ def _exact(node: ir.Node, factors: list[float], *, tolerance: float) -> bool:
     """Whether the sizes have the ratio of the factors, up to the precision of a float32 factor."""
     source, result = dims(node.inputs[0])[2:], dims(node.outputs[0])[2:]
     return all(abs(s * f - r) <= tolerance for s, f, r in zip(source, factors, result, strict=True))
-
-
-def _all_one(factors: list[float]) -> bool:
-    return all(f == 1 for f in factors)
 
 
 HANDLERS: dict[str, Handler] = {"Resize": _resize, "Upsample": _resize}

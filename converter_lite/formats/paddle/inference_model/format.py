@@ -31,7 +31,7 @@ from converter_lite.log import Log
 from converter_lite.passes.io_types import UNCHANGED_TYPES, IoTypes
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.placeholders import with_placeholders
-from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
+from converter_lite.quantization.plan import QuantizedModel, QuantPlan
 from converter_lite.quantization.settings import WeightSettings
 
 WIDE_NOTE = "{} weights of 16 bits are stored as floats: Paddle restores 8 bits only"
@@ -117,8 +117,7 @@ class InferenceFormat:
 
     def adapt(self, quantized: QuantizedModel, *, log: Log | None = None) -> QuantizedModel:
         """The plan within what Paddle computes with integers."""
-        computes = any(node.mode is NodeMode.INTEGER for node in quantized.plan.nodes.values())
-        policy = InferencePolicy(weights_only=not computes)
+        policy = InferencePolicy(weights_only=not quantized.plan.computes_with_integers)
         adapted = adapt_plan(quantized, policy, integer=True)
         if log is not None:
             for note in adaptation_notes(quantized, adapted, policy):
