@@ -8,8 +8,8 @@ from pathlib import Path
 import onnx_ir as ir
 
 from converter_lite.errors import TargetError
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.base import FileOptions, Written
-from converter_lite.formats.mindspore_lite import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import Format
 from converter_lite.formats.mindspore_lite.exporter.writer import check, has_channels_last, refusal, write
 from converter_lite.formats.mindspore_lite.flags import MsFlags

@@ -12,9 +12,10 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import FormatError, ModelError
+from converter_lite.formats import permutation as pm
+from converter_lite.formats.permutation import Perm
 from converter_lite.formats.tflite.container import Quant, Tensor
 from converter_lite.formats.tflite.enums import GRIDS, NUMPY_TYPES, TensorType
-from converter_lite.formats.tflite.orders import Order, natural
 from converter_lite.formats.tflite.sparse import densify
 from converter_lite.graph import lazy_tensor
 from converter_lite.kernels.params import QuantParams, QuantSpec
@@ -152,7 +153,7 @@ def real_type(stored: Stored) -> ir.DataType:
     return ir.DataType.FLOAT if is_real else ir.DataType.from_numpy(stored.dtype.newbyteorder("="))
 
 
-def in_order(stored: Stored, order: Order, *, shape: tuple[int, ...] | None = None) -> ir.TensorProtocol:
+def in_order(stored: Stored, order: Perm, *, shape: tuple[int, ...] | None = None) -> ir.TensorProtocol:
     """A constant for ONNX, computed when it is read unless the file holds it so.
 
     Args:
@@ -167,12 +168,12 @@ def in_order(stored: Stored, order: Order, *, shape: tuple[int, ...] | None = No
         return np.asarray(reals(stored).reshape(wide).transpose(order), order="C").reshape(dims)
 
     is_plain = stored.quant is None and not stored.is_widened and isinstance(stored.source, np.ndarray)
-    if is_plain and (order == natural(len(order)) or stored.size <= 1):
+    if is_plain and (order == pm.identity(len(order)) or stored.size <= 1):
         return ir.Tensor(arranged())
     return lazy_tensor(arranged, real_type(stored), dims, keep_small=not is_plain)
 
 
-def integers_in_order(stored: Stored, order: Order, *, shape: tuple[int, ...] | None = None) -> Integers:
+def integers_in_order(stored: Stored, order: Perm, *, shape: tuple[int, ...] | None = None) -> Integers:
     """The integers behind :func:`in_order`."""
     wide = (1,) * (len(order) - len(stored.dims)) + stored.dims
     dims = shape if shape is not None else tuple(wide[axis] for axis in order)
@@ -180,7 +181,7 @@ def integers_in_order(stored: Stored, order: Order, *, shape: tuple[int, ...] | 
     def arranged() -> NDArray[Any]:
         return np.asarray(stored.array.reshape(wide).transpose(order)).reshape(dims)
 
-    if isinstance(stored.source, np.ndarray) and (shape is None or order == natural(len(order))):
+    if isinstance(stored.source, np.ndarray) and (shape is None or order == pm.identity(len(order))):
         return arranged()
     return lazy_tensor(arranged, ir.DataType.from_numpy(stored.dtype), dims)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import ActivationType as Kind
 from converter_lite.formats.mindspore_lite.enums import DataType
 from converter_lite.formats.mindspore_lite.exporter.clamps import inner_activation

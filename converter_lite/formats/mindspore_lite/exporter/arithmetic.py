@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import DataType, QuantType
 from converter_lite.formats.mindspore_lite.exporter.common import Lower, elementwise, pointwise, required
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported

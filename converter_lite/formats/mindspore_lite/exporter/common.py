@@ -7,10 +7,10 @@ from typing import Any
 
 import onnx_ir as ir
 
-from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import ActivationType, DataType
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
-from converter_lite.formats.mindspore_lite.permutation import Perm
+from converter_lite.formats.permutation import Perm
 from converter_lite.graph import input_at, int_attribute
 
 Lower = Callable[[Lowering, ir.Node], None]

@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import Format, PadMode, QuantType
 from converter_lite.formats.mindspore_lite.exporter.common import (
     Lower,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import DataType, QuantType
 from converter_lite.formats.mindspore_lite.exporter.common import Lower, axis_of, required
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported

@@ -15,14 +15,14 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.container import MsModel, MsNode, MsQuant, MsTensor
 from converter_lite.formats.mindspore_lite.enums import FROM_NUMPY, DataType, Format, QuantType
 from converter_lite.formats.mindspore_lite.exporter.clamps import inner_activation
 from converter_lite.formats.mindspore_lite.exporter.types import ARITHMETIC, refused_axes
 from converter_lite.formats.mindspore_lite.narrowing import NARROWED, narrow
 from converter_lite.formats.mindspore_lite.options import MsOptions
-from converter_lite.formats.mindspore_lite.permutation import Perm
+from converter_lite.formats.permutation import Perm
 from converter_lite.graph import clamp_bounds, constant, is_constant, label, single_consumer, static_shape
 from converter_lite.kernels.params import QuantParams
 from converter_lite.quantization.clamps import saturation_clamps
@@ -113,7 +113,7 @@ class Lowering:
         """Forms that exist already."""
         if value in self._aliases:
             source, perm = self._aliases[value]
-            return [Form(pm.compose(pm.invert(perm), f.perm), f.integer) for f in self.forms(source)]
+            return [Form(pm.between(perm, f.perm), f.integer) for f in self.forms(source)]
         return list(self._forms.get(value, ()))
 
     def best_perm(self, values: Sequence[ir.Value], rank: int) -> Perm:
@@ -291,7 +291,7 @@ class Lowering:
             return self._cast(value, forms[other], to_integer=form.integer)
         source = min(forms, key=lambda f: (f.integer != form.integer, f.perm != pm.identity(len(f.perm))))
         moved = Form(form.perm, source.integer)
-        forms[moved] = self._transpose(value, forms[source], pm.compose(pm.invert(source.perm), form.perm))
+        forms[moved] = self._transpose(value, forms[source], pm.between(source.perm, form.perm))
         return forms[moved] if moved == form else self._cast(value, forms[moved], to_integer=form.integer)
 
     def transpose(self, source: int, perm: Perm, *, name: str = "") -> int:

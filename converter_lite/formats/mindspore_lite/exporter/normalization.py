@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import DataType, ReduceMode
 from converter_lite.formats.mindspore_lite.exporter.common import (
     Lower,

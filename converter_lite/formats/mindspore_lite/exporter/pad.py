@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import DataType, PaddingMode
 from converter_lite.formats.mindspore_lite.exporter.common import Lower, gather_axis, required, strided_slice
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import DataType, ReduceMode
 from converter_lite.formats.mindspore_lite.exporter.common import (
     Lower,
@@ -17,7 +17,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
     required,
 )
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
-from converter_lite.formats.mindspore_lite.permutation import Perm
+from converter_lite.formats.permutation import Perm
 from converter_lite.graph import input_at, int_attribute, ints_attribute, opset
 
 

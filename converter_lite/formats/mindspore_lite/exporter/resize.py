@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import CoordinateMode, DataType, Format, NearestMode, ResizeMethod
 from converter_lite.formats.mindspore_lite.exporter.common import (
     Lower,
@@ -150,7 +150,7 @@ def _interpolated(ctx: Lowering, x: ir.Value, out: ir.Value, matrices: dict[int,
 
 
 def _reordered(ctx: Lowering, index: int, order: pm.Perm, wanted: pm.Perm) -> int:
-    step = pm.compose(pm.invert(order), wanted)
+    step = pm.between(order, wanted)
     if step == pm.identity(len(step)):
         return index
     return ctx.transpose(index, step)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import DataType, Format, QuantType
 from converter_lite.formats.mindspore_lite.exporter.arithmetic import expanded
 from converter_lite.formats.mindspore_lite.exporter.common import (
@@ -19,7 +19,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
     strided_slice,
 )
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
-from converter_lite.formats.mindspore_lite.permutation import Perm
+from converter_lite.formats.permutation import Perm
 from converter_lite.graph import input_at, int_attribute, ints_attribute, is_constant, scalar, text_attribute
 
 

@@ -14,7 +14,7 @@ from converter_lite.formats.mindspore_lite.enums import Compression, DataType, Q
 from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
 from converter_lite.formats.mindspore_lite.fse import encode_values, estimated_bytes
 from converter_lite.formats.mindspore_lite.options import Compatibility
-from converter_lite.formats.mindspore_lite.permutation import Perm
+from converter_lite.formats.permutation import Perm
 from converter_lite.graph import constant, label
 from converter_lite.kernels.params import QuantParams
 from converter_lite.kernels.quantize import along_axis, in_slices, round_half_away

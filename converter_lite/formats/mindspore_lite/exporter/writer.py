@@ -12,7 +12,7 @@ import onnx_ir as ir
 from converter_lite.data.inputs import channels_last
 from converter_lite.data.layout import Layout, known_layout
 from converter_lite.errors import MISFITS, TargetError
-from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.container import MsModel, MsNode, MsTensor, to_bytes
 from converter_lite.formats.mindspore_lite.enums import DataType, Format
 from converter_lite.formats.mindspore_lite.exporter.common import Lower

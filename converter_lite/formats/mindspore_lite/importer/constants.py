@@ -10,10 +10,10 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import FormatError
-from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.container import MsQuant
 from converter_lite.formats.mindspore_lite.importer.stored import Stored
-from converter_lite.formats.mindspore_lite.permutation import Perm
+from converter_lite.formats.permutation import Perm
 from converter_lite.graph import lazy_tensor
 from converter_lite.kernels.params import QuantParams, QuantSpec
 from converter_lite.quantization.plan import Integers

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import FormatError
-from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.channels import parameter_axis
 from converter_lite.formats.mindspore_lite.container import MsModel, MsNode
 from converter_lite.formats.mindspore_lite.enums import DataType, QuantType
@@ -28,7 +28,7 @@ from converter_lite.formats.mindspore_lite.importer.constants import (
     weight_params,
 )
 from converter_lite.formats.mindspore_lite.importer.stored import ElementBudget, Stored, load
-from converter_lite.formats.mindspore_lite.permutation import Perm
+from converter_lite.formats.permutation import Perm
 from converter_lite.graph import unique_among
 from converter_lite.quantization.plan import Integers, NodeMode, NodePlan, QuantizedModel, QuantPlan
 
@@ -139,7 +139,7 @@ class Importer:
             source, value = next(iter(forms.items()))
             if source and order and len(source) != len(order):
                 raise FormatError(f"{self.ms.tensors[index].name or index} has another rank", where=self.where)
-            step = pm.compose(pm.invert(source), order or pm.identity(len(source))) if source else order
+            step = pm.between(source, order or pm.identity(len(source))) if source else order
             name = f"{value.name}_{''.join(map(str, step))}"
             moved = self.add("Transpose", [value], name=name, perm=list(step))
             forms[order] = moved

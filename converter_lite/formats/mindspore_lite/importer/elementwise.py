@@ -12,7 +12,7 @@ from converter_lite.formats.mindspore_lite.container import MsNode
 from converter_lite.formats.mindspore_lite.enums import DataType
 from converter_lite.formats.mindspore_lite.importer.activation import activated, apply, clipped
 from converter_lite.formats.mindspore_lite.importer.context import ONNX_TYPES, Importer
-from converter_lite.formats.mindspore_lite.permutation import Perm
+from converter_lite.formats.permutation import Perm
 
 ImportNode = Callable[[Importer, MsNode], None]
 

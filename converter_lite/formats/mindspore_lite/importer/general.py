@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import FormatError
-from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.container import MsNode
 from converter_lite.formats.mindspore_lite.enums import PaddingMode, QuantType, ReduceMode
 from converter_lite.formats.mindspore_lite.importer.activation import activated

@@ -14,6 +14,8 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import FormatError, ModelError
+from converter_lite.formats import permutation as pm
+from converter_lite.formats.permutation import Perm
 from converter_lite.formats.tflite import constants
 from converter_lite.formats.tflite.constants import Stored
 from converter_lite.formats.tflite.container import NOT_GIVEN, Operator, Subgraph, TfliteModel
@@ -22,13 +24,12 @@ from converter_lite.formats.tflite.importer import folding
 from converter_lite.formats.tflite.importer.builder import FLOAT_REASON, UNNAMED, Builder
 from converter_lite.formats.tflite.importer.tensors import Tensors
 from converter_lite.formats.tflite.importer.values import constant_shape, rank_of, shape_of
-from converter_lite.formats.tflite.orders import Order, channels_first, keeps_elements, moved, natural, step
 from converter_lite.quantization.plan import NodeMode
 
 PICTURE = 4
 """Axes of a tensor of pictures."""
 
-_SUFFIXES: dict[Order, str] = {(0, 3, 1, 2): "nchw", (0, 2, 3, 1): "nhwc"}
+_SUFFIXES: dict[Perm, str] = {(0, 3, 1, 2): "nchw", (0, 2, 3, 1): "nhwc"}
 """Transpose of pictures -> how its result is called."""
 
 DEEPEST = 32
@@ -107,14 +108,14 @@ class Importer(Tensors):
         """A tensor in whatever order it exists."""
         return self.value(index, self.order(index) or None)
 
-    def value(self, index: int, order: Order | None = None) -> ir.Value:
+    def value(self, index: int, order: Perm | None = None) -> ir.Value:
         """A tensor with its axes in an order, by default that of the file.
 
         Raises:
             FormatError: No operator has made the tensor yet.
         """
         if self._is_stored(index):
-            return self.constant(index, order or natural(len(self.stored(index).dims)))
+            return self.constant(index, order or pm.identity(len(self.stored(index).dims)))
         tensor, forms, key = self.tensor(index), self._forms[index], _key(order)
         if not forms and tensor.is_variable:
             raise ModelError(f"{tensor.name} keeps a state between runs, which an ONNX graph has not")
@@ -127,10 +128,10 @@ class Importer(Tensors):
             rank = rank_of(value)
             if len(key or before) != rank:
                 raise ModelError(f"{tensor.name} has {rank} axes, which does not fit")
-            forms[key] = self._turned(index, value, step(before or natural(rank), key or natural(rank)))
+            forms[key] = self._turned(index, value, pm.between(before or pm.identity(rank), key or pm.identity(rank)))
         return forms[key]
 
-    def _turned(self, index: int, value: ir.Value, permutation: Order) -> ir.Value:
+    def _turned(self, index: int, value: ir.Value, permutation: Perm) -> ir.Value:
         base = str(value.name)
         mode = NodeMode.INTEGER if base in self.builder.plan.activations else NodeMode.FLOAT
         if value.const_value is not None:
@@ -145,9 +146,9 @@ class Importer(Tensors):
 
     def picture(self, index: int) -> ir.Value:
         """A tensor whose last axis has the channels, in the order of ONNX."""
-        return self.value(index, channels_first(self.rank(index)))
+        return self.value(index, pm.channels_first(self.rank(index)))
 
-    def bind(self, index: int, value: ir.Value, order: Order | None = None) -> None:
+    def bind(self, index: int, value: ir.Value, order: Perm | None = None) -> None:
         """Make a tensor out of a value.
 
         Args:
@@ -170,7 +171,7 @@ class Importer(Tensors):
 
     def bind_picture(self, index: int, value: ir.Value) -> None:
         """Make a tensor out of a value in the order of ONNX."""
-        self.bind(index, value, channels_first(rank_of(value)))
+        self.bind(index, value, pm.channels_first(rank_of(value)))
 
     def same(self, index: int, source: int) -> None:
         """Make a tensor that is another one."""
@@ -193,7 +194,8 @@ class Importer(Tensors):
         if sorted(permutation) != list(range(rank)):
             raise ModelError(f"{list(permutation)} is no order of {rank} axes")
         self._forms[index] = {
-            _key(moved(order or natural(rank), permutation)): value for order, value in self._forms[source].items()
+            _key(pm.between(tuple(permutation), order or pm.identity(rank))): value
+            for order, value in self._forms[source].items()
         }
         for each in self._forms[index].values():
             self._take_params(index, each)
@@ -244,7 +246,7 @@ class Importer(Tensors):
 
     # Constants
 
-    def constant(self, index: int, order: Order) -> ir.Value:
+    def constant(self, index: int, order: Perm) -> ir.Value:
         """A constant in another order of axes, behind axes of length 1 where the order has more.
 
         Its integers are in the plan where the current operator computes with them.
@@ -254,7 +256,7 @@ class Importer(Tensors):
         return self._planned(index, stored, axis, order, None, planned=self.is_integer)
 
     def weight(
-        self, index: int, order: Order, *, shape: tuple[int, ...] | None = None, axis: int | None = None
+        self, index: int, order: Perm, *, shape: tuple[int, ...] | None = None, axis: int | None = None
     ) -> ir.Value:
         """A weight, with its integers and parameters in the plan if it has such.
 
@@ -276,7 +278,7 @@ class Importer(Tensors):
         index: int,
         stored: Stored,
         axis: int | None,
-        order: Order,
+        order: Perm,
         shape: tuple[int, ...] | None,
         *,
         planned: bool,
@@ -330,7 +332,7 @@ class Importer(Tensors):
             computed: Gives them where a constant cannot say them.
         """
         order, value = self.order(index), self.any_value(index)
-        if order and not keeps_elements(shape_of(value), step(order, natural(len(order)))):
+        if order and not pm.keeps_order(shape_of(value), pm.between(order, pm.identity(len(order)))):
             value = self.value(index)
         numbers = constant_shape(value, sizes)
         return self.add("Reshape", [value, self.int64(numbers, "shape") if numbers is not None else computed()])
@@ -339,13 +341,13 @@ class Importer(Tensors):
 Translate = Callable[["Importer"], None]
 """Translates all operators of a subgraph."""
 
-Binding = Stored | dict[Order, ir.Value]
+Binding = Stored | dict[Perm, ir.Value]
 """What a tensor is: a constant of the file, or values by their order of axes."""
 
 Handler = Callable[[Importer, Operator], None]
 """Translates an operator; raises :class:`ModelError` without naming it."""
 
 
-def _key(order: Order | None) -> Order:
+def _key(order: Perm | None) -> Perm:
     """Orders as keys: that of the file is ``()``, whatever the rank."""
-    return () if order is None or order == natural(len(order)) else order
+    return () if order is None or order == pm.identity(len(order)) else order

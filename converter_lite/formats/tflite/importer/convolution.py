@@ -10,6 +10,7 @@ from typing import Any
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.formats.permutation import Perm
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.enums import Padding
 from converter_lite.formats.tflite.importer.activation import activated
@@ -18,24 +19,23 @@ from converter_lite.formats.tflite.importer.merging import BORDER, DILATIONS
 from converter_lite.formats.tflite.importer.values import shape_of
 from converter_lite.formats.tflite.importer.weights import bias, product_mode
 from converter_lite.formats.tflite.importer.windows import numbers, padding, same_padding
-from converter_lite.formats.tflite.orders import Order
 
-_FILTERS: Order = (0, 3, 1, 2)
+_FILTERS: Perm = (0, 3, 1, 2)
 """Output channels, height, width, input channels -> as ONNX has them."""
 
-_DEPTHWISE: Order = (3, 0, 1, 2)
+_DEPTHWISE: Perm = (3, 0, 1, 2)
 """One, height, width, channels -> as ONNX has them."""
 
-_TRANSPOSED: Order = (3, 0, 1, 2)
+_TRANSPOSED: Perm = (3, 0, 1, 2)
 """Output channels, height, width, input channels -> input channels first."""
 
-_VOLUMES: Order = (4, 3, 0, 1, 2)
+_VOLUMES: Perm = (4, 3, 0, 1, 2)
 """Depth, height, width, input channels, output channels -> as ONNX has them; likewise with both kinds of channels swapped."""
 
 _BIASED = struct.Struct("<3i")
 
 
-def filters(ctx: Importer, index: int, order: Order) -> ir.Value:
+def filters(ctx: Importer, index: int, order: Perm) -> ir.Value:
     """The weight of a convolution, constant or computed."""
     return ctx.weight(index, order) if ctx.is_constant(index) else ctx.value(index, order)
 

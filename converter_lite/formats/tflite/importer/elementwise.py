@@ -9,11 +9,12 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.formats import permutation as pm
+from converter_lite.formats.permutation import Perm
 from converter_lite.formats.tflite.importer.context import Importer
-from converter_lite.formats.tflite.orders import Order, natural
 
 
-def common_order(ctx: Importer, indices: Sequence[int]) -> Order:
+def common_order(ctx: Importer, indices: Sequence[int]) -> Perm:
     """The order of axes that costs the fewest Transposes; ``()`` for that of the file."""
     computed = [index for index in indices if not ctx.is_constant(index)]
     widest = max(map(ctx.rank, indices))
@@ -23,7 +24,7 @@ def common_order(ctx: Importer, indices: Sequence[int]) -> Order:
     return max(votes, key=lambda order: (votes[order], order != ()))
 
 
-def aligned(ctx: Importer, indices: Sequence[int]) -> tuple[list[ir.Value], Order | None]:
+def aligned(ctx: Importer, indices: Sequence[int]) -> tuple[list[ir.Value], Perm | None]:
     """Operands that broadcast as ONNX defines it, and the order of the result's axes.
 
     Raises:
@@ -33,7 +34,7 @@ def aligned(ctx: Importer, indices: Sequence[int]) -> tuple[list[ir.Value], Orde
     return [in_order(ctx, index, order, widest) for index in indices], order or None
 
 
-def in_order(ctx: Importer, index: int, order: Order, rank: int) -> ir.Value:
+def in_order(ctx: Importer, index: int, order: Perm, rank: int) -> ir.Value:
     """A tensor of no more axes than ``rank``, with those that it has where ``order`` wants them."""
     own = ctx.rank(index)
     if not order:
@@ -52,7 +53,7 @@ def in_order(ctx: Importer, index: int, order: Order, rank: int) -> ir.Value:
     return ctx.add("Unsqueeze", [value, ctx.int64(missing, "axes")])
 
 
-def _wide_constant(ctx: Importer, index: int, order: Order) -> ir.Value:
+def _wide_constant(ctx: Importer, index: int, order: Perm) -> ir.Value:
     try:
         stored = ctx.stored(index)
     except ModelError:
@@ -61,4 +62,4 @@ def _wide_constant(ctx: Importer, index: int, order: Order) -> ir.Value:
         array = value.const_value.numpy()
         wide = array.reshape((1,) * (len(order) - array.ndim) + array.shape)
         return ctx.builder.constant(np.transpose(wide, order), array.dtype, str(value.name))
-    return ctx.constant(index, natural(len(stored.dims)) if stored.size == 1 else order)
+    return ctx.constant(index, pm.identity(len(stored.dims)) if stored.size == 1 else order)

@@ -8,13 +8,13 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.importer.context import Handler, Importer
 from converter_lite.formats.tflite.importer.shaping import axis_of, place_of
 from converter_lite.formats.tflite.importer.slicing import FIRST, LAST
 from converter_lite.formats.tflite.importer.values import check_count, rank_of
 from converter_lite.formats.tflite.importer.weights import product_mode
-from converter_lite.formats.tflite.orders import natural, without
 
 LOWEST, HIGHEST = float(np.finfo(np.float32).min), float(np.finfo(np.float32).max)
 
@@ -40,7 +40,7 @@ def _gather(ctx: Importer, op: Operator) -> None:
     between, chosen = axis - shared, places - shared
     after = (*range(shared), *range(places, places + between), *range(shared, shared + chosen))
     order = (*after, *range(places + between, places + rank - shared - 1))
-    if order != natural(len(order)):
+    if order != pm.identity(len(order)):
         found = ctx.add("Transpose", [found], perm=list(order))
     ctx.bind(op.outputs[0], found)
 
@@ -48,7 +48,7 @@ def _gather(ctx: Importer, op: Operator) -> None:
 def _embedding_lookup(ctx: Importer, op: Operator) -> None:
     """Rows of a table, which may hold integers."""
     indices, table = op.inputs[:2]
-    rows = ctx.weight(table, natural(ctx.rank(table))) if ctx.is_constant(table) else ctx.value(table)
+    rows = ctx.weight(table, pm.identity(ctx.rank(table))) if ctx.is_constant(table) else ctx.value(table)
     found = ctx.add("Gather", [rows, ctx.value(indices)], axis=0, decision=product_mode(ctx, rows))
     ctx.bind(op.outputs[0], found)
 
@@ -122,7 +122,7 @@ def _arg(op_type: str) -> Handler:
         kind = ctx.element_type(op.outputs[0])
         if kind != ir.DataType.INT64:
             found = ctx.add("Cast", [found], to=kind.value)
-        ctx.bind(op.outputs[0], found, without(order or natural(ctx.rank(source)), [axis]))
+        ctx.bind(op.outputs[0], found, pm.without(order or pm.identity(ctx.rank(source)), [axis]))
 
     return handler
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.formats import permutation as pm
+from converter_lite.formats.permutation import Perm
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.enums import WeightsFormat
 from converter_lite.formats.tflite.importer.activation import activated
@@ -12,7 +14,6 @@ from converter_lite.formats.tflite.importer.context import Handler, Importer
 from converter_lite.formats.tflite.importer.halves import rounded_twice
 from converter_lite.formats.tflite.importer.values import shape_of
 from converter_lite.formats.tflite.importer.weights import bias, dynamic_mode, scale_rows
-from converter_lite.formats.tflite.orders import Order, natural
 from converter_lite.quantization.plan import NodeMode
 
 MATRIX = 2
@@ -45,7 +46,7 @@ def _fully_connected(ctx: Importer, op: Operator) -> None:
 
 def _product(ctx: Importer, op: Operator, value: ir.Value) -> ir.Value:
     index = op.inputs[1]
-    weight = ctx.weight(index, natural(MATRIX)) if ctx.is_constant(index) else ctx.value(index)
+    weight = ctx.weight(index, pm.identity(MATRIX)) if ctx.is_constant(index) else ctx.value(index)
     made = ctx.add(
         "Gemm",
         [value, weight, *bias(ctx, op, 2, channels=shape_of(weight)[0])],
@@ -88,7 +89,7 @@ def _turned(ctx: Importer, index: int, *, turn: bool) -> ir.Value:
     rank = ctx.rank(index)
     if rank < MATRIX:
         raise ModelError(f"an operand has {rank} axes")
-    order: Order = natural(rank)
+    order: Perm = pm.identity(rank)
     if turn:
         order = (*range(rank - MATRIX), rank - 1, rank - MATRIX)
     return ctx.weight(index, order) if ctx.is_constant(index) else ctx.value(index, order)

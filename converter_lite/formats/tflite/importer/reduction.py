@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.importer.context import PICTURE, Handler, Importer
 from converter_lite.formats.tflite.importer.shaping import axis_of, squeezed
-from converter_lite.formats.tflite.orders import channels_first, natural, without
 
 
 def _reduce(op_type: str) -> Handler:
@@ -18,13 +18,13 @@ def _reduce(op_type: str) -> Handler:
             ctx.same(op.outputs[0], source)
             return
         order, value = ctx.order(source), ctx.any_value(source)
-        if op_type == "ReduceMean" and order == channels_first(PICTURE) and axes == [1, 2]:
+        if op_type == "ReduceMean" and order == pm.channels_first(PICTURE) and axes == [1, 2]:
             value = ctx.takes(ctx.add("GlobalAveragePool", [value]), op.outputs[0])
         else:
             places = sorted(order.index(axis) if order else axis for axis in axes)
             value = ctx.add(op_type, [value, ctx.int64(places, "axes")], keepdims=1 if op.get("keep_dims") else 0)
             if not op.get("keep_dims"):
-                ctx.bind(op.outputs[0], value, without(order or natural(ctx.rank(source)), axes))
+                ctx.bind(op.outputs[0], value, pm.without(order or pm.identity(ctx.rank(source)), axes))
                 return
         if not op.get("keep_dims"):
             value, order = squeezed(ctx, value, order, axes)

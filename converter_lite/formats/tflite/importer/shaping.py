@@ -8,6 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.formats import permutation as pm
+from converter_lite.formats.permutation import Perm
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.enums import TensorType
 from converter_lite.formats.tflite.importer import folding
@@ -15,7 +17,6 @@ from converter_lite.formats.tflite.importer.context import Handler, Importer
 from converter_lite.formats.tflite.importer.elementwise import aligned
 from converter_lite.formats.tflite.importer.folding import Size
 from converter_lite.formats.tflite.importer.values import rank_of
-from converter_lite.formats.tflite.orders import Order, natural, step, without
 
 
 def axis_of(number: int, rank: int) -> int:
@@ -29,7 +30,7 @@ def axis_of(number: int, rank: int) -> int:
     return number % rank
 
 
-def place_of(order: Order | None, axis: int) -> int:
+def place_of(order: Perm | None, axis: int) -> int:
     """Where a value in this order has an axis of the tensor."""
     return order.index(axis) if order else axis
 
@@ -66,13 +67,13 @@ def _squeeze(ctx: Importer, op: Operator) -> None:
     ctx.bind(op.outputs[0], value, order)
 
 
-def squeezed(ctx: Importer, value: ir.Value, order: Order, axes: Sequence[int]) -> tuple[ir.Value, Order]:
+def squeezed(ctx: Importer, value: ir.Value, order: Perm, axes: Sequence[int]) -> tuple[ir.Value, Perm]:
     """A value without some axes of size 1, and the order of the others."""
-    order = order or natural(rank_of(value))
+    order = order or pm.identity(rank_of(value))
     if axes:
         places = sorted(order.index(axis) for axis in axes)
         value = ctx.add("Squeeze", [value, ctx.int64(places, "axes")])
-    return value, without(order, axes)
+    return value, pm.without(order, axes)
 
 
 def _expand_dims(ctx: Importer, op: Operator) -> None:
@@ -97,7 +98,7 @@ def _shape(ctx: Importer, op: Operator) -> None:
     order, value = ctx.order(source), ctx.any_value(source)
     sizes = ctx.add("Shape", [value])
     if order:
-        sizes = ctx.add("Gather", [sizes, ctx.int64(step(order, natural(len(order))), "axes")])
+        sizes = ctx.add("Gather", [sizes, ctx.int64(pm.between(order, pm.identity(len(order))), "axes")])
     kind = ir.DataType.INT64 if op.get("out_type", TensorType.INT32) == TensorType.INT64 else ir.DataType.INT32
     ctx.bind(op.outputs[0], ctx.add("Cast", [sizes], to=kind.value))
 

@@ -9,13 +9,13 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
+from converter_lite.formats.permutation import Perm
 from converter_lite.formats.tflite import constants
 from converter_lite.formats.tflite.constants import Stored
 from converter_lite.formats.tflite.container import NOT_GIVEN, Operator, Subgraph, Tensor
 from converter_lite.formats.tflite.enums import NUMPY_TYPES, TensorType
 from converter_lite.formats.tflite.importer.builder import array_of
 from converter_lite.formats.tflite.importer.values import same_grid
-from converter_lite.formats.tflite.orders import Order
 from converter_lite.kernels.params import QuantParams
 
 
@@ -28,7 +28,7 @@ class Tensors:
 
     def __init__(self, graph: Subgraph) -> None:
         self.graph = graph
-        self._forms: list[dict[Order, ir.Value]] = [{} for _ in graph.tensors]
+        self._forms: list[dict[Perm, ir.Value]] = [{} for _ in graph.tensors]
         self._stored: dict[int, Stored] = {}
         self._params: dict[int, QuantParams | None] = {}
 
@@ -100,11 +100,11 @@ class Tensors:
             raise ModelError(f"{self.tensor(index).name} must hold whole numbers")
         return [int(number) for number in found.reshape(-1)]
 
-    def order(self, index: int) -> Order:
+    def order(self, index: int) -> Perm:
         """The first order of axes that a tensor was made in; ``()`` for that of the file."""
         return next(iter(self._forms[index]), ())
 
-    def orders(self, index: int) -> list[Order]:
+    def orders(self, index: int) -> list[Perm]:
         """All orders of axes in which a tensor exists."""
         return list(self._forms[index])
 

@@ -8,10 +8,10 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.formats import permutation as pm
 from converter_lite.formats.tflite import constants
 from converter_lite.formats.tflite.container import Operator, Quant
 from converter_lite.formats.tflite.importer.context import INSIDE_OTHER, Importer
-from converter_lite.formats.tflite.orders import natural
 from converter_lite.quantization.plan import NodeMode, NodePlan
 
 ROWS_AROUND = 128
@@ -75,11 +75,11 @@ def bias(ctx: Importer, op: Operator, position: int, *, channels: int, data: int
         raise ModelError(f"{stored.size} biases for {channels} channels")
     x, weight = ctx.params(op.inputs[data]), ctx.tensor(op.inputs[1]).quant
     if stored.dtype.kind == "f" or (stored.quant is not None and (x is None or weight is None)):
-        return [ctx.constant(index, natural(1))]
+        return [ctx.constant(index, pm.identity(1))]
     if x is None or weight is None:
         raise ModelError("its bias has integers without a scale")
     scale = (np.float32(x.scale) * weight.scale).astype(np.float32)
     if stored.quant is not None and np.allclose(stored.quant.scale, scale, rtol=SAME_SCALE, atol=0.0):
-        return [ctx.constant(index, natural(1))]
+        return [ctx.constant(index, pm.identity(1))]
     own = replace(stored, quant=Quant(scale, np.zeros(scale.size, np.int64), 0))
-    return [ctx.builder.initializer(constants.in_order(own, natural(1)), ctx.tensor(index).name)]
+    return [ctx.builder.initializer(constants.in_order(own, pm.identity(1)), ctx.tensor(index).name)]

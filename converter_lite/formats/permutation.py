@@ -1,12 +1,11 @@
-"""Axis permutations: the order in which a tensor's axes are stored, relative to the ONNX value.
+"""Axis permutations: the order in which one of two arrays, a tensor of a file and a value of ONNX, has the axes of the other.
 
-A form ``p`` of a value ``x`` is the array ``transpose(x, p)``: axis ``i`` of the stored array is axis ``p[i]`` of
-``x``.
+The form ``p`` of an array ``x`` is ``transpose(x, p)``: its axis ``i`` is axis ``p[i]`` of ``x``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 Perm = tuple[int, ...]
 
@@ -16,7 +15,7 @@ NWC: Perm = (0, 2, 1)
 
 
 def identity(rank: int) -> Perm:
-    """The order of ONNX itself."""
+    """The order of the array itself."""
     return tuple(range(rank))
 
 
@@ -30,13 +29,23 @@ def invert(perm: Perm) -> Perm:
     return tuple(perm.index(i) for i in range(len(perm)))
 
 
+def between(before: Perm, after: Perm) -> Perm:
+    """The permutation that takes an array from the form ``before`` to the form ``after``."""
+    return compose(invert(before), after)
+
+
+def channels_first(rank: int) -> Perm:
+    """The order of ONNX's pictures, of a tensor whose last axis has the channels."""
+    return (0, rank - 1, *range(1, rank - 1))
+
+
 def permute(shape: Sequence[int], perm: Perm) -> tuple[int, ...]:
-    """Dimensions of the form ``perm`` of a value."""
+    """Dimensions of the form ``perm`` of an array."""
     return tuple(shape[i] for i in perm)
 
 
 def keeps_order(shape: Sequence[int], perm: Perm) -> bool:
-    """Whether axes of size 1 are all that moves, so that the elements stay where they are."""
+    """Whether axes of size 1 are all that moves, so that the elements stay where they are; unknown sizes are negative."""
     kept = [axis for axis in perm if shape[axis] != 1]
     return kept == sorted(kept)
 
@@ -49,8 +58,8 @@ def visible(shape: Sequence[int], perm: Perm) -> Perm:
     return last if permute(shape, last) != tuple(shape) else (unit, *rest)
 
 
-def without(perm: Perm, axes: Sequence[int]) -> Perm:
-    """The order that is left when axes of the value disappear."""
+def without(perm: Perm, axes: Collection[int]) -> Perm:
+    """The order that is left when axes of the array disappear."""
     kept = [i for i in range(len(perm)) if i not in axes]
     return tuple(kept.index(i) for i in perm if i in kept)
 

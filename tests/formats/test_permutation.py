@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from converter_lite.formats.mindspore_lite import permutation as pm
+from converter_lite.formats import permutation as pm
 
 SHAPES = st.lists(st.sampled_from([1, 1, 2, 3, 4, 6]), min_size=1, max_size=4)
 
