@@ -6,14 +6,15 @@ import math
 
 import onnx_ir as ir
 
-from converter_lite.graph import opset, single_consumer
-from converter_lite.passes.rewrite import is_number, is_op, replace, scalar_operand
+from converter_lite.graph import single_consumer
+from converter_lite.passes.rewrite import for_each, is_number, is_op, replace, scalar_operand
 
 SINCE = 20
 """Operator set in which Gelu appeared."""
 
 
-def fuse_gelu(model: ir.Model) -> int:
+@for_each("Erf", since=SINCE)
+def fuse_gelu(_graph: ir.Graph, erf: ir.Node) -> bool:
     """Recognize the exact Gelu, ``x/2 · (1 + erf(x/√2))``.
 
     ::
@@ -24,23 +25,17 @@ def fuse_gelu(model: ir.Model) -> int:
     The three factors may be multiplied in any order. TensorFlow's ``x/2 · erfc(-x/√2)`` is the same, with a Neg in front of the
     factor and ``1 - erf``. Refused: another constant, another reader of a value between, an opset below 20.
     """
-    if opset(model) < SINCE:
-        return 0
-    return sum(_fuse(node) for node in list(model.graph) if is_op(node, "Erf"))
+    match = _match(erf)
+    if match is not None:
+        source, nodes = match
+        replace(nodes, ir.node("Gelu", inputs=[source]))
+    return match is not None
 
 
 def spelled_out_gelus(graph: ir.Graph) -> dict[ir.Value, tuple[ir.Value, list[ir.Node]]]:
     """Results of exact Gelus that are spelled out with Erf, at any operator set -> the argument, and the nodes."""
     matches = [_match(node) for node in graph if is_op(node, "Erf")]
     return {match[1][-1].outputs[0]: match for match in matches if match is not None}
-
-
-def _fuse(erf: ir.Node) -> bool:
-    match = _match(erf)
-    if match is not None:
-        source, nodes = match
-        replace(nodes, ir.node("Gelu", inputs=[source]))
-    return match is not None
 
 
 def _match(erf: ir.Node) -> tuple[ir.Value, list[ir.Node]] | None:

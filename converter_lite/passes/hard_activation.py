@@ -6,14 +6,15 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from converter_lite.graph import clamp_bounds, float_attribute, opset, single_consumer
-from converter_lite.passes.rewrite import constant_operand, is_number, is_op, replace, scalar_operand
+from converter_lite.graph import clamp_bounds, float_attribute, single_consumer
+from converter_lite.passes.rewrite import constant_operand, for_each, is_number, is_op, replace, scalar_operand
 
 HARD_SWISH_SINCE = 14
 """Operator set in which HardSwish appeared."""
 
 
-def fuse_hard_sigmoid(model: ir.Model) -> int:
+@for_each("Div", "Mul")
+def fuse_hard_sigmoid(_graph: ir.Graph, node: ir.Node) -> bool:
     """Recognize ``clip(x + 3, 0, 6) / 6``.
 
     ::
@@ -22,17 +23,15 @@ def fuse_hard_sigmoid(model: ir.Model) -> int:
 
     Refused: other constants, another reader of a value between, whole numbers.
     """
-    fused = 0
-    for node in list(model.graph):
-        matched = _hard_sigmoid(node)
-        if matched is not None:
-            source, nodes = matched
-            replace(nodes, ir.node("HardSigmoid", inputs=[source], attributes={"alpha": 1 / 6, "beta": 0.5}))
-            fused += 1
-    return fused
+    matched = _hard_sigmoid(node)
+    if matched is not None:
+        source, nodes = matched
+        replace(nodes, ir.node("HardSigmoid", inputs=[source], attributes={"alpha": 1 / 6, "beta": 0.5}))
+    return matched is not None
 
 
-def fuse_hard_swish(model: ir.Model) -> int:
+@for_each("Div", "Mul", since=HARD_SWISH_SINCE)
+def fuse_hard_swish(_graph: ir.Graph, node: ir.Node) -> bool:
     """Recognize ``x · clip(x + 3, 0, 6) / 6`` in either order of the last two steps, and ``x · HardSigmoid(x)``.
 
     ::
@@ -42,16 +41,11 @@ def fuse_hard_swish(model: ir.Model) -> int:
 
     Refused: other constants, another reader of a value between, an opset below 14.
     """
-    if opset(model) < HARD_SWISH_SINCE:
-        return 0
-    fused = 0
-    for node in list(model.graph):
-        matched = _hard_swish(node)
-        if matched is not None:
-            source, nodes = matched
-            replace(nodes, ir.node("HardSwish", inputs=[source]))
-            fused += 1
-    return fused
+    matched = _hard_swish(node)
+    if matched is not None:
+        source, nodes = matched
+        replace(nodes, ir.node("HardSwish", inputs=[source]))
+    return matched is not None
 
 
 Match = tuple[ir.Value, list[ir.Node]]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from converter_lite.graph import attribute, constant, input_at, int_attribute, opset, single_consumer
+from converter_lite.graph import attribute, constant, input_at, int_attribute, single_consumer
 from converter_lite.passes.rewrite import (
     constant_operand,
     consumers,
+    for_each,
     int_values,
     is_number,
     is_op,
@@ -19,7 +20,8 @@ SINCE = 17
 """Operator set in which LayerNormalization appeared."""
 
 
-def fuse_layer_norm(model: ir.Model) -> int:
+@for_each("Sqrt", since=SINCE)
+def fuse_layer_norm(_graph: ir.Graph, root: ir.Node) -> bool:
     """Recognize the normalization over the last axis with its scale and offset.
 
     ::
@@ -33,30 +35,6 @@ def fuse_layer_norm(model: ir.Model) -> int:
     Refused: other axes, ``keepdims=0``, γ or β that are not vectors along the last axis, another reader of a value between,
     an opset below 17.
     """
-    if opset(model) < SINCE:
-        return 0
-    return sum(_fuse(node) for node in list(model.graph) if is_op(node, "Sqrt"))
-
-
-def normalization_parameters(value: ir.Value) -> tuple[ir.Value, ir.Value | None] | None:
-    """Scale and offset (γ, β) of the normalization over the last axis that gives ``value``, as one operator or spelled out."""
-    node = value.producer()
-    if node is not None and is_op(node, "LayerNormalization"):
-        scale, offset = input_at(node, 1), input_at(node, 2)
-        return None if scale is None or int_attribute(node, "axis", -1) != -1 else (scale, offset)
-    found: dict[str, ir.Value] = {}
-    for op_type in ("Add", "Mul"):
-        operands = constant_operand(node) if node is not None and is_op(node, op_type) else None
-        if operands is not None:
-            node, found[op_type] = operands[0].producer(), operands[1]
-    if node is None or "Mul" not in found or not is_op(node, "Div"):
-        return None
-    centring, root = (None if operand is None else operand.producer() for operand in node.inputs)
-    is_normalized = _centring(centring)[1] is not None and root is not None and is_op(root, "Sqrt")
-    return (found["Mul"], found.get("Add")) if is_normalized else None
-
-
-def _fuse(root: ir.Node) -> bool:
     variance = _variance(root)
     if variance is None:
         return False
@@ -75,6 +53,24 @@ def _fuse(root: ir.Node) -> bool:
     new = ir.node("LayerNormalization", inputs=[source, *parameters], attributes={"axis": -1, "epsilon": epsilon})
     replace([mean, centring, square, mean_of_squares, plus, root, quotient, *tail], new)
     return True
+
+
+def normalization_parameters(value: ir.Value) -> tuple[ir.Value, ir.Value | None] | None:
+    """Scale and offset (γ, β) of the normalization over the last axis that gives ``value``, as one operator or spelled out."""
+    node = value.producer()
+    if node is not None and is_op(node, "LayerNormalization"):
+        scale, offset = input_at(node, 1), input_at(node, 2)
+        return None if scale is None or int_attribute(node, "axis", -1) != -1 else (scale, offset)
+    found: dict[str, ir.Value] = {}
+    for op_type in ("Add", "Mul"):
+        operands = constant_operand(node) if node is not None and is_op(node, op_type) else None
+        if operands is not None:
+            node, found[op_type] = operands[0].producer(), operands[1]
+    if node is None or "Mul" not in found or not is_op(node, "Div"):
+        return None
+    centring, root = (None if operand is None else operand.producer() for operand in node.inputs)
+    is_normalized = _centring(centring)[1] is not None and root is not None and is_op(root, "Sqrt")
+    return (found["Mul"], found.get("Add")) if is_normalized else None
 
 
 def _variance(root: ir.Node) -> tuple[float, ir.Node, ir.Node, ir.Node, ir.Value] | None:

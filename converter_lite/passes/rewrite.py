@@ -15,6 +15,7 @@ from converter_lite.graph import (
     constant,
     is_constant,
     is_read,
+    opset,
     scalar,
     unique_among,
     unique_name,
@@ -24,15 +25,21 @@ Pass = Callable[[ir.Model], int]
 """Rewrites the model in place and returns how often it did."""
 
 
-def for_each(*op_types: str) -> Callable[[Callable[[ir.Graph, ir.Node], bool]], Pass]:
+def for_each(*op_types: str, since: int = 1) -> Callable[[Callable[[ir.Graph, ir.Node], bool]], Pass]:
     """Make a pass of a rule for one node: it is tried on each of these operators in the main graph.
 
     The rule says whether it applied. Nodes that it adds are not visited; those that it removes are.
+
+    Args:
+        op_types: Operators of the standard set.
+        since: The first operator set for which the rule is right; models of earlier ones stay as they are.
     """
 
     def decorate(rule: Callable[[ir.Graph, ir.Node], bool]) -> Pass:
         @functools.wraps(rule)
         def apply(model: ir.Model) -> int:
+            if opset(model) < since:
+                return 0
             return sum(rule(model.graph, node) for node in list(model.graph) if is_op(node, *op_types))
 
         return apply

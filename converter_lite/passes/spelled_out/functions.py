@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import for_each, is_op, replace
+from converter_lite.passes.rewrite import for_each, replace
 from converter_lite.passes.spelled_out.inserting import AXES_AS_INPUT, insert, reduced
 
 SELU_ALPHA, SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
@@ -87,19 +87,14 @@ def _reduced_axes(graph: ir.Graph, node: ir.Node) -> list[int]:
     return [] if found is None else found.tolist()
 
 
-def spell_out_log_softmax(model: ir.Model) -> int:
+@for_each("LogSoftmax", since=SINGLE_AXIS)
+def spell_out_log_softmax(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace LogSoftmax: ``d - Log(ReduceSum(Exp(d)))`` with the distance d from the largest element.
 
     The logarithm of a Softmax is minus infinity where a share is too small for a float32.
 
     Refused: unknown sizes, other types than float32, and operator sets below 13, in which several axes are one.
     """
-    if g.opset(model) < SINGLE_AXIS:
-        return 0
-    return sum(_log_softmax(model.graph, node) for node in list(model.graph) if is_op(node, "LogSoftmax"))
-
-
-def _log_softmax(graph: ir.Graph, node: ir.Node) -> bool:
     x, shape = node.inputs[0], g.static_shape(node.inputs[0])
     if x is None or x.dtype is not ir.DataType.FLOAT or not shape:
         return False

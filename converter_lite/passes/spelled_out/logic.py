@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import for_each, is_op, replace
+from converter_lite.passes.rewrite import for_each, replace
 from converter_lite.passes.spelled_out.inserting import insert
 
 ROUNDED = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
@@ -16,17 +16,12 @@ FIRST_OPSET = 12
 """The first operator set with LessOrEqual."""
 
 
-def spell_out_is_nan(model: ir.Model) -> int:
+@for_each("IsNaN", since=FIRST_OPSET)
+def spell_out_is_nan(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace IsNaN, which current exporters put behind a softmax whose rows may be empty, by "not at most infinite".
 
     (A comparison with itself, which differs only for NaN, is true for NaN in Paddle-Lite.)
     """
-    if g.opset(model) < FIRST_OPSET:
-        return 0
-    return sum(_is_nan(model.graph, node) for node in list(model.graph) if is_op(node, "IsNaN"))
-
-
-def _is_nan(graph: ir.Graph, node: ir.Node) -> bool:
     x = node.inputs[0]
     if x is None or x.dtype is None:
         return False

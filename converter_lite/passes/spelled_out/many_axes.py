@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.passes.rewrite import for_each, is_op, replace
+from converter_lite.passes.rewrite import for_each, replace
 from converter_lite.passes.spelled_out.inserting import insert, reshaped
 
 MOST_AXES = 6
@@ -49,17 +49,12 @@ def spell_out_many_axes(graph: ir.Graph, node: ir.Node) -> bool:
     return True
 
 
-def spell_out_deep_softmax(model: ir.Model) -> int:
+@for_each("Softmax", "LogSoftmax", since=ALONG_ONE_AXIS)
+def spell_out_deep_softmax(graph: ir.Graph, node: ir.Node) -> bool:
     """Replace a Softmax or LogSoftmax of more than five axes by one of three: what is before the axis, it, and what is behind.
 
     Refused: unknown sizes, and operator sets in which it works along several axes.
     """
-    if g.opset(model) < ALONG_ONE_AXIS:
-        return 0
-    return sum(_of_three(model.graph, node) for node in list(model.graph) if is_op(node, "Softmax", "LogSoftmax"))
-
-
-def _of_three(graph: ir.Graph, node: ir.Node) -> bool:
     value, shape = node.inputs[0], g.static_shape(node.inputs[0])
     if value is None or shape is None or len(shape) <= MOST_FOR_SOFTMAX:
         return False
