@@ -113,6 +113,28 @@ def shape_of(value: ir.Value) -> tuple[int, ...]:
     return shape
 
 
+def rank_of(value: ir.Value) -> int:
+    """Number of dimensions of a value.
+
+    Raises:
+        ModelError: It is known at run time only.
+    """
+    if value.shape is None:
+        raise ModelError(f"the number of dimensions of '{value.name}' is known at run time only")
+    return len(value.shape)
+
+
+def axis_of(number: int, rank: int) -> int:
+    """An axis counted from the front.
+
+    Raises:
+        ModelError: There is no such axis.
+    """
+    if not -rank <= number < rank:
+        raise ModelError(f"axis {number} of {rank} dimensions")
+    return number % rank
+
+
 def check_size(value: ir.Value) -> None:
     """Refuse a value of more elements than a tensor has.
 

@@ -106,17 +106,6 @@ def agree(importer: Importer, held: Held, declared: Held) -> None:
             agree(importer, part, described)
 
 
-def rank_of(value: ir.Value) -> int:
-    """How many dimensions a value has.
-
-    Raises:
-        ModelError: It is known at run time only.
-    """
-    if value.shape is None:
-        raise ModelError(f"the number of dimensions of '{value.name}' is known at run time only")
-    return len(value.shape)
-
-
 def is_real(value: ir.Value) -> bool:
     """Whether the elements are floating-point numbers."""
     return value.dtype is not None and value.dtype.is_floating_point()

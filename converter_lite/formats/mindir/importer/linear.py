@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.graph_builder import shape_of
-from converter_lite.formats.mindir.importer.context import numpy_type, rank_of
+from converter_lite.formats.graph_builder import rank_of, shape_of
+from converter_lite.formats.mindir.importer.context import numpy_type
 from converter_lite.formats.mindir.importer.step import Kind, Step
 from converter_lite.formats.mindir.importer.window import check_layout
 

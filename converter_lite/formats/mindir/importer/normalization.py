@@ -6,9 +6,10 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.formats.graph_builder import axis_of
 from converter_lite.formats.mindir.importer.context import numpy_type
 from converter_lite.formats.mindir.importer.linear import along_channels
-from converter_lite.formats.mindir.importer.step import Kind, Step, placed
+from converter_lite.formats.mindir.importer.step import Kind, Step
 from converter_lite.formats.mindir.importer.window import check_layout
 
 
@@ -53,7 +54,7 @@ def _layer_norm(step: Step) -> None:
 
 def _layer_norm_function(step: Step) -> None:
     rank, count = step.rank("x"), len(step.integers("normalized_shape"))
-    axis = placed(-count, rank)
+    axis = axis_of(-count, rank)
     shape = step.integers("normalized_shape")
     kind = numpy_type(step.tensor("x"))
     scale = step.tensor("gamma") if step.has("gamma") else step.constant("scale", np.ones(shape), kind)

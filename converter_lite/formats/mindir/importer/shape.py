@@ -10,9 +10,9 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.graph_builder import shape_of
+from converter_lite.formats.graph_builder import axis_of, shape_of
 from converter_lite.formats.mindir.importer.context import Held, numpy_type
-from converter_lite.formats.mindir.importer.step import Kind, Step, placed
+from converter_lite.formats.mindir.importer.step import Kind, Step
 
 
 def _reshape(step: Step) -> None:
@@ -46,7 +46,7 @@ def _flatten(step: Step) -> None:
     if step.operator == "Flatten":
         step.finish("Flatten", value, axis=1)
         return
-    first, last = (placed(step.integer(name, end), max(rank, 1)) for name, end in (("start", 0), ("end", -1)))
+    first, last = (axis_of(step.integer(name, end), max(rank, 1)) for name, end in (("start", 0), ("end", -1)))
     if last < first:
         raise ModelError(f"axes {first} to {last}")
     if first == last and rank:
@@ -69,7 +69,7 @@ def _flatten(step: Step) -> None:
 
 def _transpose(step: Step) -> None:
     value, rank = step.tensor("x"), step.rank("x")
-    order = [placed(axis, rank) for axis in step.integers("perm")]
+    order = [axis_of(axis, rank) for axis in step.integers("perm")]
     if sorted(order) != list(range(rank)):
         raise ModelError(f"the order {order} of {rank} axes")
     step.finish("Transpose", value, perm=order)

@@ -10,8 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
-from converter_lite.formats.graph_builder import shape_of
-from converter_lite.formats.mindir.importer.context import MISSING, Held, Importer, agree, rank_of
+from converter_lite.formats.graph_builder import axis_of, rank_of, shape_of
+from converter_lite.formats.mindir.importer.context import MISSING, Held, Importer, agree
 from converter_lite.formats.mindir.program import DTYPES, TYPE_IDS, Tensor, Unknown, type_name
 
 LONGEST_ARGUMENT = 1024
@@ -196,7 +196,7 @@ class Step:
         Raises:
             ModelError: There is none such.
         """
-        return placed(self.integer(name, default), rank)
+        return axis_of(self.integer(name, default), rank)
 
     def axes(self, name: str, rank: int, default: Held = ()) -> list[int]:
         """An argument with axes of so many, counted from the front.
@@ -205,7 +205,7 @@ class Step:
             ModelError: There is one that is not.
         """
         return [
-            placed(axis, rank) for axis in ([] if self.get(name, default) is None else self.integers(name, default))
+            axis_of(axis, rank) for axis in ([] if self.get(name, default) is None else self.integers(name, default))
         ]
 
     def declared_element(self, place: int | None) -> ir.DataType:
@@ -293,17 +293,6 @@ def element_type(held: Held) -> ir.DataType:
         return ir.DataType.from_numpy(TYPE_IDS[held])
     named = type_name(held.kind) if isinstance(held, Tensor) else repr(held)
     raise ModelError(f"it names the type {named:.60}, which is not read")
-
-
-def placed(axis: int, rank: int) -> int:
-    """An axis counted from the front.
-
-    Raises:
-        ModelError: There is none such.
-    """
-    if not -rank <= axis < rank:
-        raise ModelError(f"it names axis {axis} of {rank}")
-    return axis % rank
 
 
 def _is_one_number(held: Held) -> bool:

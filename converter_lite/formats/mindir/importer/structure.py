@@ -10,7 +10,8 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.errors import ModelError
-from converter_lite.formats.mindir.importer.context import Held, rank_of
+from converter_lite.formats.graph_builder import rank_of
+from converter_lite.formats.mindir.importer.context import Held
 from converter_lite.formats.mindir.importer.step import Kind, Step, Translate
 from converter_lite.formats.mindir.program import MONAD
 

@@ -8,8 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.formats.graph_builder import axis_of
 from converter_lite.formats.paddle.importer.context import Handler, Importer, output
-from converter_lite.formats.paddle.importer.sizes import axis_of, known, like, scalar
+from converter_lite.formats.paddle.importer.sizes import known, like, scalar
 from converter_lite.formats.paddle.program import Operator
 
 EXACT_SOFTPLUS = 15.0

@@ -6,8 +6,9 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.formats.graph_builder import axis_of
 from converter_lite.formats.paddle.importer.context import Handler, Importer, output, step_names
-from converter_lite.formats.paddle.importer.sizes import axis_of, constant_number, integers, known, like, scalar, sizes
+from converter_lite.formats.paddle.importer.sizes import constant_number, integers, known, like, scalar, sizes
 from converter_lite.formats.paddle.program import Operator, numpy_type
 
 LONG = int(ir.DataType.INT64)

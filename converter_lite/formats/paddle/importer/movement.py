@@ -6,12 +6,12 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.formats.graph_builder import axis_of
 from converter_lite.formats.paddle.importer.contents import numbers_of, open_as_rest
 from converter_lite.formats.paddle.importer.context import Handler, Importer, output
 from converter_lite.formats.paddle.importer.filled import check_filled
 from converter_lite.formats.paddle.importer.sizes import (
     as_vector,
-    axis_of,
     constant_list,
     constant_number,
     integers,

@@ -8,11 +8,12 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.formats.graph_builder import axis_of
 from converter_lite.formats.paddle.importer.activation import NO_FUNCTION, fused
 from converter_lite.formats.paddle.importer.context import Handler, Importer, output, step_names
 from converter_lite.formats.paddle.importer.filled import filled
 from converter_lite.formats.paddle.importer.images import back, inner, planar
-from converter_lite.formats.paddle.importer.sizes import axis_of, known
+from converter_lite.formats.paddle.importer.sizes import known
 from converter_lite.formats.paddle.program import Operator
 
 TRAINING = "call eval() before saving the model"

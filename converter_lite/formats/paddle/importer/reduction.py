@@ -7,8 +7,9 @@ from typing import Any
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.formats.graph_builder import axis_of
 from converter_lite.formats.paddle.importer.context import Handler, Importer, output
-from converter_lite.formats.paddle.importer.sizes import as_vector, axis_of, known, sizes
+from converter_lite.formats.paddle.importer.sizes import as_vector, known, sizes
 from converter_lite.formats.paddle.program import Operator, VarType, numpy_type
 
 REDUCTIONS = {

@@ -143,14 +143,3 @@ def like(importer: Importer, value: ir.Value, number: float, hint: str = "number
     """A constant of the same element type as a tensor."""
     dtype = value.dtype.numpy().type if value.dtype is not None else np.float32
     return importer.add_constant(hint, number, dtype)
-
-
-def axis_of(axis: int, rank: int) -> int:
-    """An axis counted from the front.
-
-    Raises:
-        ModelError: There is no such axis.
-    """
-    if not -rank <= axis < rank:
-        raise ModelError(f"axis {axis} of {rank} dimensions")
-    return axis % rank

@@ -12,16 +12,10 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
+from converter_lite.formats.graph_builder import axis_of
 from converter_lite.formats.paddle.importer.context import Handler, Importer, output
 from converter_lite.formats.paddle.importer.filled import check_filled
-from converter_lite.formats.paddle.importer.sizes import (
-    axis_of,
-    constant_list,
-    constant_number,
-    integers,
-    known,
-    list_of,
-)
+from converter_lite.formats.paddle.importer.sizes import constant_list, constant_number, integers, known, list_of
 from converter_lite.formats.paddle.program import Operator, numpy_type
 
 END = 2**31 - 1

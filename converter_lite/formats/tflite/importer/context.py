@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from converter_lite.errors import FormatError, ModelError
 from converter_lite.formats import permutation as pm
+from converter_lite.formats.graph_builder import rank_of
 from converter_lite.formats.permutation import Perm
 from converter_lite.formats.tflite import constants
 from converter_lite.formats.tflite.constants import Stored
@@ -23,7 +24,7 @@ from converter_lite.formats.tflite.enums import TensorType
 from converter_lite.formats.tflite.importer import folding
 from converter_lite.formats.tflite.importer.builder import FLOAT_REASON, UNNAMED, Builder
 from converter_lite.formats.tflite.importer.tensors import Tensors
-from converter_lite.formats.tflite.importer.values import constant_shape, rank_of, shape_of
+from converter_lite.formats.tflite.importer.values import constant_shape, shape_of
 from converter_lite.quantization.plan import NodeMode
 
 PICTURE = 4

@@ -9,11 +9,12 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats import permutation as pm
+from converter_lite.formats.graph_builder import axis_of, rank_of
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.importer.context import Handler, Importer
-from converter_lite.formats.tflite.importer.shaping import axis_of, place_of
+from converter_lite.formats.tflite.importer.shaping import place_of
 from converter_lite.formats.tflite.importer.slicing import FIRST, LAST
-from converter_lite.formats.tflite.importer.values import check_count, rank_of
+from converter_lite.formats.tflite.importer.values import check_count
 from converter_lite.formats.tflite.importer.weights import product_mode
 
 LOWEST, HIGHEST = float(np.finfo(np.float32).min), float(np.finfo(np.float32).max)

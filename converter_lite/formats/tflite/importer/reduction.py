@@ -5,9 +5,10 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from converter_lite.formats import permutation as pm
+from converter_lite.formats.graph_builder import axis_of
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.importer.context import PICTURE, Handler, Importer
-from converter_lite.formats.tflite.importer.shaping import axis_of, squeezed
+from converter_lite.formats.tflite.importer.shaping import squeezed
 
 
 def _reduce(op_type: str) -> Handler:

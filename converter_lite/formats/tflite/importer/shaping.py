@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from converter_lite.errors import ModelError
 from converter_lite.formats import permutation as pm
+from converter_lite.formats.graph_builder import axis_of, rank_of
 from converter_lite.formats.permutation import Perm
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.enums import TensorType
@@ -16,18 +17,6 @@ from converter_lite.formats.tflite.importer import folding
 from converter_lite.formats.tflite.importer.context import Handler, Importer
 from converter_lite.formats.tflite.importer.elementwise import aligned
 from converter_lite.formats.tflite.importer.folding import Size
-from converter_lite.formats.tflite.importer.values import rank_of
-
-
-def axis_of(number: int, rank: int) -> int:
-    """An axis counted from the front.
-
-    Raises:
-        ModelError: There is no such axis.
-    """
-    if not -rank <= number < rank:
-        raise ModelError(f"axis {number} of {rank}")
-    return number % rank
 
 
 def place_of(order: Perm | None, axis: int) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from converter_lite.errors import ModelError
+from converter_lite.formats.graph_builder import rank_of
 from converter_lite.formats.tflite.importer import folding
 from converter_lite.kernels.params import QuantParams
 
@@ -23,17 +24,6 @@ def check_count(count: int) -> int:
     if not 0 <= count <= MOST_MADE:
         raise ModelError(f"it needs a constant of {count} elements, more than {MOST_MADE}")
     return count
-
-
-def rank_of(value: ir.Value) -> int:
-    """Number of axes of a value.
-
-    Raises:
-        ModelError: It is unknown.
-    """
-    if value.shape is None:
-        raise ModelError(f"the number of axes of {value.name} is unknown")
-    return len(value.shape)
 
 
 def shape_of(value: ir.Value) -> list[int]:
