@@ -189,7 +189,7 @@ def _problems(lowering: Lowering, graph: ir.Graph) -> Iterator[Problem]:
         handler = HANDLERS.get(node.op_type) if not node.domain else None
         name = str(node.name)
         if handler is None:
-            yield Problem(name, node.op_type, f"{lowering.runtime} has no equal of this operator")
+            yield Problem(name, node.op_type, f"this operator is not written for {lowering.runtime}")
         else:
             try:
                 _refuse_tensors(node, lowering)
