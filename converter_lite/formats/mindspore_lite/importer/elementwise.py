@@ -23,18 +23,33 @@ def _order(ctx: Importer, index: int) -> Perm | None:
     return orders[0] if orders else None
 
 
-def _unary(op: str) -> ImportNode:
+def _pointwise(formula: Callable[[Importer, MsNode, ir.Value], ir.Value]) -> ImportNode:
+    """An operator whose result has an element for each of its first input, in whatever order of axes that exists."""
+
     def import_node(ctx: Importer, node: MsNode) -> None:
         order = _order(ctx, node.inputs[0])
-        ctx.bind(node.outputs[0], ctx.add(op, [ctx.value(node.inputs[0], order)]), order)
+        ctx.bind(node.outputs[0], formula(ctx, node, ctx.value(node.inputs[0], order)), order)
 
     return import_node
 
 
-def _activation(ctx: Importer, node: MsNode) -> None:
-    order = _order(ctx, node.inputs[0])
-    value = apply(ctx, node, node.attributes["activation_type"], ctx.value(node.inputs[0], order))
-    ctx.bind(node.outputs[0], value, order)
+def _broadcasting(formula: Callable[[Importer, MsNode, list[ir.Value]], ir.Value]) -> ImportNode:
+    """An operator on two inputs, which broadcast, in an order of axes that they have in common."""
+
+    def import_node(ctx: Importer, node: MsNode) -> None:
+        values, order = operands(ctx, node.inputs[:2])
+        ctx.bind(node.outputs[0], formula(ctx, node, values), order)
+
+    return import_node
+
+
+def _unary(op: str) -> ImportNode:
+    return _pointwise(lambda ctx, node, x: ctx.add(op, [x]))
+
+
+@_pointwise
+def _activation(ctx: Importer, node: MsNode, x: ir.Value) -> ir.Value:
+    return apply(ctx, node, node.attributes["activation_type"], x)
 
 
 def operands(ctx: Importer, indices: list[int]) -> tuple[list[ir.Value], Perm | None]:
@@ -56,11 +71,7 @@ def operands(ctx: Importer, indices: list[int]) -> tuple[list[ir.Value], Perm | 
 
 
 def _binary(op: str) -> ImportNode:
-    def import_node(ctx: Importer, node: MsNode) -> None:
-        values, order = operands(ctx, node.inputs[:2])
-        ctx.bind(node.outputs[0], activated(ctx, node, ctx.add(op, values)), order)
-
-    return import_node
+    return _broadcasting(lambda ctx, node, values: activated(ctx, node, ctx.add(op, values)))
 
 
 def _eltwise(ctx: Importer, node: MsNode) -> None:
@@ -70,19 +81,18 @@ def _eltwise(ctx: Importer, node: MsNode) -> None:
     _binary(op)(ctx, node)
 
 
-def _not_equal(ctx: Importer, node: MsNode) -> None:
-    values, order = operands(ctx, node.inputs[:2])
-    ctx.bind(node.outputs[0], ctx.add("Not", [ctx.add("Equal", values)]), order)
+@_broadcasting
+def _not_equal(ctx: Importer, node: MsNode, values: list[ir.Value]) -> ir.Value:
+    return ctx.add("Not", [ctx.add("Equal", values)])
 
 
-def _mod(ctx: Importer, node: MsNode) -> None:
-    values, order = operands(ctx, node.inputs[:2])
+@_broadcasting
+def _mod(ctx: Importer, node: MsNode, values: list[ir.Value]) -> ir.Value:
     fmod = int(node.op == "Mod")
     if not fmod and values[0].dtype == ir.DataType.FLOAT:  # ONNX has this for whole numbers only
         whole = ctx.add("Floor", [ctx.add("Div", values)])
-        ctx.bind(node.outputs[0], ctx.add("Sub", [values[0], ctx.add("Mul", [whole, values[1]])]), order)
-        return
-    ctx.bind(node.outputs[0], ctx.add("Mod", values, fmod=fmod), order)
+        return ctx.add("Sub", [values[0], ctx.add("Mul", [whole, values[1]])])
+    return ctx.add("Mod", values, fmod=fmod)
 
 
 def _bias_add(ctx: Importer, node: MsNode) -> None:
@@ -90,37 +100,34 @@ def _bias_add(ctx: Importer, node: MsNode) -> None:
     ctx.bind(node.outputs[0], ctx.add("Add", [ctx.value(x), ctx.value(bias)]))
 
 
-def _squared(ctx: Importer, node: MsNode) -> None:
-    order = _order(ctx, node.inputs[0])
-    value = ctx.value(node.inputs[0], order)
-    ctx.bind(node.outputs[0], ctx.add("Mul", [value, value]), order)
+@_pointwise
+def _squared(ctx: Importer, node: MsNode, x: ir.Value) -> ir.Value:
+    return ctx.add("Mul", [x, x])
 
 
-def _squared_difference(ctx: Importer, node: MsNode) -> None:
-    values, order = operands(ctx, node.inputs[:2])
+@_broadcasting
+def _squared_difference(ctx: Importer, node: MsNode, values: list[ir.Value]) -> ir.Value:
     difference = ctx.add("Sub", values)
-    ctx.bind(node.outputs[0], ctx.add("Mul", [difference, difference]), order)
+    return ctx.add("Mul", [difference, difference])
 
 
-def _rsqrt(ctx: Importer, node: MsNode) -> None:
-    order = _order(ctx, node.inputs[0])
-    value = ctx.add("Sqrt", [ctx.value(node.inputs[0], order)])
-    ctx.bind(node.outputs[0], ctx.add("Reciprocal", [value]), order)
+@_pointwise
+def _rsqrt(ctx: Importer, node: MsNode, x: ir.Value) -> ir.Value:
+    return ctx.add("Reciprocal", [ctx.add("Sqrt", [x])])
 
 
-def _exp(ctx: Importer, node: MsNode) -> None:
+@_pointwise
+def _exp(ctx: Importer, node: MsNode, x: ir.Value) -> ir.Value:
     """Base ** (scale * x + shift); base -1 stands for e."""
-    order = _order(ctx, node.inputs[0])
-    value = _affine(ctx, node, ctx.value(node.inputs[0], order))
-    base = float(node.attributes["base"])
+    value, base = _affine(ctx, node, x), float(node.attributes["base"])
     if base > 0:
         value = ctx.add("Mul", [value, _number(ctx, float(np.log(base)))])
-    ctx.bind(node.outputs[0], ctx.add("Exp", [value]), order)
+    return ctx.add("Exp", [value])
 
 
-def _pow(ctx: Importer, node: MsNode) -> None:
-    values, order = operands(ctx, node.inputs[:2])
-    ctx.bind(node.outputs[0], ctx.add("Pow", [_affine(ctx, node, values[0]), values[1]]), order)
+@_broadcasting
+def _pow(ctx: Importer, node: MsNode, values: list[ir.Value]) -> ir.Value:
+    return ctx.add("Pow", [_affine(ctx, node, values[0]), values[1]])
 
 
 def _affine(ctx: Importer, node: MsNode, value: ir.Value) -> ir.Value:
@@ -134,22 +141,19 @@ def _number(ctx: Importer, number: float) -> ir.Value:
     return ctx.initializer(np.array(number, np.float32), "number", key=("number", number))
 
 
-def _leaky_relu(ctx: Importer, node: MsNode) -> None:
-    order = _order(ctx, node.inputs[0])
-    alpha = float(node.attributes["negative_slope"])
-    ctx.bind(node.outputs[0], ctx.add("LeakyRelu", [ctx.value(node.inputs[0], order)], alpha=alpha), order)
+@_pointwise
+def _leaky_relu(ctx: Importer, node: MsNode, x: ir.Value) -> ir.Value:
+    return ctx.add("LeakyRelu", [x], alpha=float(node.attributes["negative_slope"]))
 
 
-def _elu(ctx: Importer, node: MsNode) -> None:
-    order = _order(ctx, node.inputs[0])
-    alpha = float(node.attributes["alpha"])
-    ctx.bind(node.outputs[0], ctx.add("Elu", [ctx.value(node.inputs[0], order)], alpha=alpha), order)
+@_pointwise
+def _elu(ctx: Importer, node: MsNode, x: ir.Value) -> ir.Value:
+    return ctx.add("Elu", [x], alpha=float(node.attributes["alpha"]))
 
 
-def _clip(ctx: Importer, node: MsNode) -> None:
-    order = _order(ctx, node.inputs[0])
-    low, high = float(node.attributes["min"]), float(node.attributes["max"])
-    ctx.bind(node.outputs[0], clipped(ctx, ctx.value(node.inputs[0], order), low, high), order)
+@_pointwise
+def _clip(ctx: Importer, node: MsNode, x: ir.Value) -> ir.Value:
+    return clipped(ctx, x, float(node.attributes["min"]), float(node.attributes["max"]))
 
 
 def _where(ctx: Importer, node: MsNode) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,17 @@ PLAIN = {
 """ONNX operator -> Paddle operator without attributes."""
 
 
-def _plain(lowering: Lowering, node: ir.Node) -> None:
-    unary(lowering, node, PLAIN[node.op_type])
+def _function(operator: str, **attributes: float | tuple[str, float]) -> Handler:
+    """A function of one tensor whose attributes are numbers: constant ones, or an attribute of ONNX with its default."""
+
+    def lower(lowering: Lowering, node: ir.Node) -> None:
+        numbers = {
+            name: g.float_attribute(node, *given) if isinstance(given, tuple) else given
+            for name, given in attributes.items()
+        }
+        unary(lowering, node, operator, {name: attr(number) for name, number in numbers.items()})
+
+    return lower
 
 
 def _tanh(lowering: Lowering, node: ir.Node) -> None:
@@ -88,23 +98,6 @@ def _elu(lowering: Lowering, node: ir.Node) -> None:
     unary(lowering, node, "elu", {"alpha": attr(alpha)})
 
 
-def _thresholded_relu(lowering: Lowering, node: ir.Node) -> None:
-    unary(lowering, node, "thresholded_relu", {"threshold": attr(g.float_attribute(node, "alpha", 1.0))})
-
-
-def _hard_sigmoid(lowering: Lowering, node: ir.Node) -> None:
-    slope, offset = g.float_attribute(node, "alpha", 0.2), g.float_attribute(node, "beta", 0.5)
-    unary(lowering, node, "hard_sigmoid", {"slope": attr(slope), "offset": attr(offset)})
-
-
-def _hard_swish(lowering: Lowering, node: ir.Node) -> None:
-    unary(lowering, node, "hard_swish", {"threshold": attr(6.0), "scale": attr(6.0), "offset": attr(3.0)})
-
-
-def _mish(lowering: Lowering, node: ir.Node) -> None:
-    unary(lowering, node, "mish", {"threshold": attr(20.0)})
-
-
 def _gelu(lowering: Lowering, node: ir.Node) -> None:
     is_tanh = g.text_attribute(node, "approximate", "none") == "tanh"
     if is_tanh and lowering.absorbs and not lowering.is_arm:
@@ -118,19 +111,16 @@ def _tanh_gelu(lowering: Lowering, node: ir.Node) -> None:
     name, value, factor = lowering.tensor(node.inputs[0]), node.outputs[0], 2 * math.sqrt(2 / math.pi)
     parts = [lowering.temporary(f"{value.name}.{part}", dims(value)) for part in ("square", "scaled", "cubic", "gate")]
     square, scaled, cubic, gate = parts
-    _multiply(lowering, name, name, square)
+    combine(lowering, "mul", name, name, square)
     affine(lowering, square, scaled, scale=0.044715 * factor, bias=factor)
-    _multiply(lowering, scaled, name, cubic)
+    combine(lowering, "mul", scaled, name, cubic)
     lowering.emit("sigmoid", {"X": [cubic]}, {"Out": [gate]})
-    _multiply(lowering, gate, name, lowering.result(value))
+    combine(lowering, "mul", gate, name, lowering.result(value))
 
 
-def _multiply(lowering: Lowering, left: str, right: str, result: str) -> None:
-    lowering.emit("elementwise_mul", {"X": [left], "Y": [right]}, {"Out": [result]}, {"axis": attr(-1)})
-
-
-def _swish(lowering: Lowering, node: ir.Node) -> None:
-    unary(lowering, node, "swish", {"beta": attr(g.float_attribute(node, "alpha", 1.0))})
+def combine(lowering: Lowering, operator: str, left: str, right: str, result: str) -> None:
+    """One of ``add``, ``mul``, ``div`` on two float tensors whose axes are aligned at the end."""
+    lowering.emit(f"elementwise_{operator}", {"X": [left], "Y": [right]}, {"Out": [result]}, {"axis": attr(-1)})
 
 
 def _clip(lowering: Lowering, node: ir.Node) -> None:
@@ -182,9 +172,8 @@ def _prelu_by_parts(lowering: Lowering, node: ir.Node, slope: NDArray[Any]) -> N
     lowering.emit("relu", {"X": [name]}, {"Out": [positive]})
     lowering.emit("clip", {"X": [name]}, {"Out": [negative]}, {"min": attr(LOWEST), "max": attr(0.0)})
     factor = lowering.parameter(f"{node.name}.slope", slope.astype(np.float32))
-    lowering.emit("elementwise_mul", {"X": [negative], "Y": [factor]}, {"Out": [scaled]}, {"axis": attr(-1)})
-    outputs = {"Out": [lowering.result(value)]}
-    lowering.emit("elementwise_add", {"X": [positive], "Y": [scaled]}, outputs, {"axis": attr(-1)})
+    combine(lowering, "mul", negative, factor, scaled)
+    combine(lowering, "add", positive, scaled, lowering.result(value))
 
 
 def affine(
@@ -226,16 +215,7 @@ def _softsign(lowering: Lowering, node: ir.Node) -> None:
     size, divisor = (lowering.temporary(f"{value.name}.{part}", dims(value)) for part in ("size", "divisor"))
     lowering.emit("abs", {"X": [name]}, {"Out": [size]})
     affine(lowering, size, divisor, scale=1.0, bias=1.0)
-    outputs = {"Out": [lowering.result(value)]}
-    lowering.emit("elementwise_div", {"X": [name], "Y": [divisor]}, outputs, {"axis": attr(-1)})
-
-
-def _softplus(lowering: Lowering, node: ir.Node) -> None:
-    unary(lowering, node, "softplus", {"beta": attr(1.0), "threshold": attr(20.0)})
-
-
-def _softmax(lowering: Lowering, node: ir.Node) -> None:
-    _along_axis(lowering, node, "softmax")
+    combine(lowering, "div", name, divisor, lowering.result(value))
 
 
 def _log_softmax(lowering: Lowering, node: ir.Node) -> None:
@@ -278,23 +258,23 @@ def _along_last_axis(lowering: Lowering, operator: str, name: str, final: str, a
 
 
 HANDLERS: dict[str, Handler] = {
-    **dict.fromkeys(PLAIN, _plain),
+    **{name: _function(operator) for name, operator in PLAIN.items()},
     "Tanh": _tanh,
     "Softsign": _softsign,
     "LeakyRelu": _leaky_relu,
     "Elu": _elu,
-    "ThresholdedRelu": _thresholded_relu,
-    "HardSigmoid": _hard_sigmoid,
-    "HardSwish": _hard_swish,
-    "Mish": _mish,
+    "ThresholdedRelu": _function("thresholded_relu", threshold=("alpha", 1.0)),
+    "HardSigmoid": _function("hard_sigmoid", slope=("alpha", 0.2), offset=("beta", 0.5)),
+    "HardSwish": _function("hard_swish", threshold=6.0, scale=6.0, offset=3.0),
+    "Mish": _function("mish", threshold=20.0),
     "Gelu": _gelu,
-    "Swish": _swish,
+    "Swish": _function("swish", beta=("alpha", 1.0)),
     "Clip": _clip,
     "PRelu": _prelu,
     "Neg": _negate,
     "Ceil": _ceil,
     "Erf": _erf,
-    "Softplus": _softplus,
-    "Softmax": _softmax,
+    "Softplus": _function("softplus", beta=1.0, threshold=20.0),
+    "Softmax": partial(_along_axis, operator="softmax"),
     "LogSoftmax": _log_softmax,
 }

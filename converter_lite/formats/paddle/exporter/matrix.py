@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from converter_lite import graph as g
+from converter_lite.formats.paddle.exporter.activation import combine
 from converter_lite.formats.paddle.exporter.fusion import Activation, take_activation, take_bias
 from converter_lite.formats.paddle.exporter.logic import expand
 from converter_lite.formats.paddle.exporter.lowering import (
@@ -61,9 +62,7 @@ def _gemm_of_activations(lowering: Lowering, node: ir.Node, alpha: float, beta: 
         if array is None:
             raise Unsupported("Gemm with beta and a computed C", "multiply C before it")
         name = lowering.parameter(f"{bias.name}.beta", array * np.float32(beta))
-    lowering.emit(
-        "elementwise_add", {"X": [product], "Y": [name]}, {"Out": [lowering.result(result)]}, {"axis": attr(-1)}
-    )
+    combine(lowering, "add", product, name, lowering.result(result))
 
 
 def _matmul(lowering: Lowering, node: ir.Node) -> None:
@@ -130,8 +129,7 @@ def _fully_connected(
         inputs = {"Input": [lowering.tensor(node.inputs[0])], **_constants(layer, weight)}
         lowering.emit("fc", inputs, {"Out": [target]}, _attributes(layer) | weight.attributes)
     if layer.added is not None:
-        outputs = {"Out": [lowering.result(layer.result)]}
-        lowering.emit("elementwise_add", {"X": [target], "Y": [layer.added]}, outputs, {"axis": attr(-1)})
+        combine(lowering, "add", target, layer.added, lowering.result(layer.result))
 
 
 def _layer(lowering: Lowering, node: ir.Node, transform: Transform, bias: ir.Value | None, beta: float) -> _Layer:
