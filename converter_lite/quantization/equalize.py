@@ -265,7 +265,7 @@ def _factor(pair: Pair, sides: _Sides, *, per_channel: bool, alpha: float) -> Ve
         return factor * (
             float((activation / factor).max()) / float(activation.max())
         )  # the tensor keeps its largest value
-    return _within_bound(factor, activation, pair)
+    return _within_bound(factor, pair)
 
 
 def _used_magnitude(weight: Vector, activation: Vector) -> Vector:
@@ -274,7 +274,7 @@ def _used_magnitude(weight: Vector, activation: Vector) -> Vector:
     return np.where(constant, weight.max() * activation / activation.max(), weight)
 
 
-def _within_bound(factor: Vector, activation: Vector, pair: Pair) -> Vector:
+def _within_bound(factor: Vector, pair: Pair) -> Vector:
     """Rule 4. The bound does not move: factors are relative to the original tensor."""
     clipped = pair.reached >= pair.bound * (1 - 1e-6)
     done = pair.original / np.maximum(pair.magnitude, 1e-30)

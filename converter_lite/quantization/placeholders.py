@@ -36,7 +36,7 @@ def with_placeholders(model: ir.Model, plan: QuantPlan, choice: Choice) -> Quant
         for weight in stored_weights(node) if mode is not NodeMode.FLOAT else ():
             array = g.constant(weight)
             if weight.name and weight.name not in filled.weights and array is not None:
-                spec = _grid(choice, mode, node, weight)
+                spec = _grid(choice, node, weight)
                 filled.weights[weight.name] = weight_grid(array.astype(np.float32, copy=False), spec)
     sources = quantized_tensors(model, filled, choice.target)
     widths = {source: 1.0 + number for number, source in enumerate(dict.fromkeys(sources.values()))}
@@ -46,7 +46,7 @@ def with_placeholders(model: ir.Model, plan: QuantPlan, choice: Choice) -> Quant
     return QuantizedModel(model, filled)
 
 
-def _grid(choice: Choice, mode: NodeMode, node: ir.Node, weight: ir.Value) -> QuantSpec:
+def _grid(choice: Choice, node: ir.Node, weight: ir.Value) -> QuantSpec:
     settings = choice.settings
     if isinstance(settings, WeightSettings):
         axis = settings.storage.axis(node, weight) if settings.per_channel else None

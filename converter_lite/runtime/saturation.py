@@ -109,7 +109,7 @@ def without_saturation(model: ir.Model) -> ir.Model:
     if not _shifting(model):
         return model
     changed = model.clone()
-    _shift(changed, _shifting(changed))
+    _shift(_shifting(changed))
     return changed
 
 
@@ -196,7 +196,7 @@ def _rules(node: ir.Node, value: ir.Value) -> Rules:
     return (matrix_rule(len(shape), transposed=bool(g.int_attribute(node, "transB", 0))),)
 
 
-def _shift(model: ir.Model, items: list[_Weight]) -> None:
+def _shift(items: list[_Weight]) -> None:
     """Make the integers of these weights uint8, with a zero point that is larger by 128."""
     made: dict[tuple[ir.Value, ir.Graph], ir.Value] = {}
     done: set[tuple[ir.Node, int]] = set()

@@ -198,17 +198,17 @@ def _written_out(graph: ir.Graph, node: ir.Node) -> bool:
             for state in (sequence[step] for sequence in sequences)
         ]
         flat = layer.put("Concat", *rows, shape=(steps * directions, 1, batch, hidden), axis=0)
-        _take(layer, node.outputs[0], reshaped(graph, node, flat, (steps, directions, batch, hidden)))
+        _take(node.outputs[0], reshaped(graph, node, flat, (steps, directions, batch, hidden)))
     for place, value in enumerate(node.outputs[1:]):
         if g.is_read(value):
             ends = [reshaped(graph, node, last[place], (1, batch, hidden)) for last in lasts]
             joined = layer.put("Concat", *ends, shape=(directions, batch, hidden), axis=0)
-            _take(layer, value, joined)
+            _take(value, joined)
     remove(node)
     return True
 
 
-def _take(layer: _Layer, old: ir.Value, new: ir.Value) -> None:
+def _take(old: ir.Value, new: ir.Value) -> None:
     name, new.shape, new.type = old.name, old.shape or new.shape, old.type
     old.replace_all_uses_with(new, replace_graph_outputs=True)
     old.name, new.name = None, name

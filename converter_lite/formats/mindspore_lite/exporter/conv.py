@@ -100,7 +100,7 @@ def _conv(ctx: Lowering, node: ir.Node) -> None:
     if integer:
         filters, w_quant = int8_weight(ctx, node, w, order, axis=0)
         x_quant = ctx.activation_quant(x)
-        inputs = [image, _lifted(ctx, filters, channels)]
+        inputs = [image, _lifted(ctx, filters)]
         values = bias_array(ctx, bias)
         if values is not None:
             inputs.append(int32_bias(ctx, values, x_quant, w_quant, bias.name if bias and bias.name else "bias"))
@@ -110,7 +110,7 @@ def _conv(ctx: Lowering, node: ir.Node) -> None:
     else:
         packs = window.group == 1
         stored = weight(ctx, node, w, order, axis=0, shared=packs)
-        inputs = [image, _lifted(ctx, stored.index, channels)]
+        inputs = [image, _lifted(ctx, stored.index)]
         if stored.channel_scale is not None:
             index = ctx.emit("Conv2DFusion", inputs, dims, **{**attributes, "activation_type": 0})
             index = scaled(ctx, index, stored, bias_array(ctx, fixed), kind)
@@ -173,7 +173,7 @@ def _meets(size: int, kernel: int, stride: int, dilation: int, before: int, behi
     return all(any(0 <= start + tap * dilation < size for tap in range(kernel)) for start in starts)
 
 
-def _lifted(ctx: Lowering, index: int, shape: tuple[int, ...]) -> int:
+def _lifted(ctx: Lowering, index: int) -> int:
     """Filters of a 1-D convolution (O, W, I) are filters of height 1."""
     tensor = ctx.ms.tensors[index]
     if len(tensor.dims) == 3:
@@ -207,7 +207,7 @@ def _conv_transpose(ctx: Lowering, node: ir.Node) -> None:
     kind, out = _activation_inside(ctx, node, late, integer=False)
     order = _weight_order(rank)
     stored = weight(ctx, node, w, order, axis=0 if depthwise else len(filters) - 1, shared=True)
-    inputs = [as_image(ctx, x), _lifted(ctx, stored.index, filters)]
+    inputs = [as_image(ctx, x), _lifted(ctx, stored.index)]
     inputs += [ctx.use(fixed)] if fixed is not None and stored.channel_scale is None else []
     sides = top_bottom_left_right(_widened(pads[:spatial], 0) + _widened(pads[spatial:], 0))
     beyond = _beyond_the_kernel(sides, _widened(filters[2:], 1)) if depthwise else [0, 0, 0, 0]
