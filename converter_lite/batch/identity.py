@@ -10,8 +10,7 @@ from converter_lite import __version__
 from converter_lite.batch.jobs import Job
 from converter_lite.errors import ConverterError
 from converter_lite.formats.registry import is_model_folder, weight_files_beside
-
-CHUNK = 1 << 20
+from converter_lite.system.files import content_digest
 
 INPUT_FILES = ("modelFile", "weightFile", "configFile", "plan", "proofData")
 """Flags that name files or folders which are read."""
@@ -32,22 +31,9 @@ def identity(job: Job) -> str:
     try:
         for path in files_read(job):
             digest.update(f"\n{path.name}\0".encode("utf-8", "surrogateescape"))
-            digest.update(bytes.fromhex(file_digest(path)))
+            digest.update(bytes.fromhex(content_digest(path)))
     except (OSError, ConverterError):
         return ""
-    return digest.hexdigest()
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file's content.
-
-    Raises:
-        OSError: It cannot be read.
-    """
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(CHUNK):
-            digest.update(block)
     return digest.hexdigest()
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from converter_lite import __version__
-from converter_lite.batch.identity import file_digest
 from converter_lite.errors import UsageError
-from converter_lite.system.files import read_regular, write_text
+from converter_lite.system.files import content_digest, read_regular, write_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ def is_done(result: JobResult | None, identity: str, folder: Path) -> bool:
     if result is None or result.status != 0 or not identity or result.identity != identity or not result.artefacts:
         return False
     try:
-        return all(file_digest(folder / item["path"]) == item["sha256"] for item in result.artefacts)
+        return all(content_digest(folder / item["path"]) == item["sha256"] for item in result.artefacts)
     except OSError:
         return False
 

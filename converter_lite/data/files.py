@@ -10,12 +10,10 @@ from pathlib import Path
 
 from converter_lite.errors import DataError
 from converter_lite.system.confinement import is_inside
+from converter_lite.system.files import content_digest
 
 MAX_NAMED = 5
 """File names that one message shows."""
-
-CHUNK = 1 << 20
-"""Bytes read at a time for a fingerprint."""
 
 
 @dataclass(frozen=True)
@@ -111,13 +109,10 @@ def fingerprint_files(settings: str, files: Iterable[tuple[str, Path]]) -> str:
     """SHA-256 over settings and, for each ``(input name, file)``, the names and the content; not over the directory."""
     digest = hashlib.sha256(settings.encode())
     for input_name, path in files:
-        content = hashlib.sha256()
         try:
-            with path.open("rb") as file:
-                while chunk := file.read(CHUNK):
-                    content.update(chunk)
+            content = content_digest(path)
         except OSError as error:
             raise DataError(f"the file cannot be read: {error.strerror}", where=str(path)) from error
         digest.update(f"\n{input_name}\0{path.name}\0".encode("utf-8", "surrogateescape"))
-        digest.update(content.digest())
+        digest.update(bytes.fromhex(content))
     return digest.hexdigest()

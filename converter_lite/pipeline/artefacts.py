@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
-
 from converter_lite.pipeline.prove import Proof, Proven
 from converter_lite.pipeline.result import Artefact, ConvertResult
-from converter_lite.system.files import Transaction
+from converter_lite.system.files import Transaction, content_digest
 
 
 def add_artefacts(proven: list[Proven], files: Transaction, result: ConvertResult, proof: Proof) -> None:
@@ -16,7 +13,7 @@ def add_artefacts(proven: list[Proven], files: Transaction, result: ConvertResul
         for made in item.files:
             files.add(made, item.target.with_name(made.name))
         size = sum(made.stat().st_size for made in item.files)
-        digest, gate = _sha256(item.files), proof.limit(item.choice)
+        digest, gate = content_digest(*item.files), proof.limit(item.choice)
         result.artefacts.append(
             Artefact(
                 item.format.name,
@@ -31,12 +28,3 @@ def add_artefacts(proven: list[Proven], files: Transaction, result: ConvertResul
                 speed=item.speed,
             )
         )
-
-
-def _sha256(files: list[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in files:
-        with path.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import shutil
 import stat
@@ -14,6 +15,9 @@ from typing import BinaryIO
 from converter_lite.errors import ConverterError, UsageError
 from converter_lite.system.interruptions import interruptions_come_too_late
 from converter_lite.system.work_directory import WORK_PREFIX, make_work_directory
+
+_BLOCK = 1 << 20
+"""Bytes that are read at a time."""
 
 FILE_MODE = 0o644
 """Permissions of results, whatever permissions a temporary file has."""
@@ -263,6 +267,20 @@ def read_regular(path: Path) -> bytes:
     """
     with open_regular(path) as file:
         return file.read()
+
+
+def content_digest(*paths: Path) -> str:
+    """SHA-256 of the content of files, one after another.
+
+    Raises:
+        OSError: One cannot be read.
+    """
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as stream:
+            while block := stream.read(_BLOCK):
+                digest.update(block)
+    return digest.hexdigest()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from converter_lite.batch import run as batch_run
-from converter_lite.batch.identity import file_digest, identity
+from converter_lite.batch.identity import identity
 from converter_lite.batch.jobs import Job
 from converter_lite.batch.junit import junit_xml
 from converter_lite.batch.results import JobResult, load_results
@@ -17,6 +17,7 @@ from converter_lite.batch.run import JobTask, run_jobs
 from converter_lite.cli.batch import run_batch
 from converter_lite.errors import ClusterError, ConverterError
 from converter_lite.execution.executor import LocalExecutor, Result, Task, Work
+from converter_lite.system.files import content_digest
 
 
 class Elsewhere(LocalExecutor):
@@ -37,7 +38,7 @@ class Written:
         job = task.job
         file = job.folder / "out.onnx"
         file.write_bytes(b"model")
-        artefact = {"path": "out.onnx", "sha256": self.digest or file_digest(file), "bytes": 5, "accuracy": ()}
+        artefact = {"path": "out.onnx", "sha256": self.digest or content_digest(file), "bytes": 5, "accuracy": ()}
         return JobResult(job.name, 0, 1.0, self.identity or identity(job), {"artefacts": [artefact]})
 
     def stop(self) -> None:
