@@ -73,9 +73,15 @@ def is_done(result: JobResult | None, identity: str, folder: Path) -> bool:
     if result is None or result.status != 0 or not identity or result.identity != identity or not result.artefacts:
         return False
     try:
-        return all(content_digest(folder / item["path"]) == item["sha256"] for item in result.artefacts)
+        return all(content_digest(*_files(item, folder)) == item["sha256"] for item in result.artefacts)
     except OSError:
         return False
+
+
+def _files(artefact: Mapping[str, Any], folder: Path) -> list[Path]:
+    """All files of an artefact; results of earlier versions name one."""
+    path = folder / artefact["path"]
+    return [path.with_name(name) for name in artefact.get("files", (path.name,))]
 
 
 def save_results(path: Path, results: Iterable[JobResult]) -> None:

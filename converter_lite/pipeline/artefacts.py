@@ -26,5 +26,6 @@ def add_artefacts(proven: list[Proven], files: Transaction, result: ConvertResul
                 gate,
                 sample_kind=proof.sample_kind,
                 speed=item.speed,
+                files=tuple(made.name for made in item.files),
             )
         )

@@ -30,14 +30,15 @@ class Artefact:
     Attributes:
         format: Name as in ``--saveType``.
         path: The file.
-        bytes: Size with external data.
-        sha256: Hash of the file.
+        bytes: Size of all its files.
+        sha256: Hash of them, one after another.
         accuracy: Proof per output.
         samples: Number of samples of the proof.
         real_samples: Whether they were samples of the user (else random data).
         gate: Least mean cosine that was asked for; ``None`` without a gate.
         sample_kind: Which samples: ``calibration``, ``proof`` (of ``proof_data``) or ``random``.
         speed: Time of an ONNX file beside the float model; ``None`` where it was not measured.
+        files: Names of all its files, in the folder of ``path``: parameters and external data have files of their own.
     """
 
     format: str
@@ -50,6 +51,7 @@ class Artefact:
     gate: float | None = None
     sample_kind: str = "calibration"
     speed: Speed | None = None
+    files: tuple[str, ...] = ()
 
 
 def installed_versions() -> dict[str, str]:

@@ -74,6 +74,17 @@ def test_resume_skips_what_is_done_until_an_input_a_setting_or_the_result_change
         assert f"{converted} converted, {2 - converted} as before" in batch(shop, "--resume", jobs=easier).out, name
 
 
+def test_a_result_of_several_files_is_done_as_long_as_all_of_them_are_there(shop: Workshop) -> None:
+    jobs = '[[job]]\nmodelFile = "model.onnx"\noutputFile = "made"\nsaveType = "PADDLE"\n'
+    for change in (lambda: None, lambda: None, (shop.folder / "made.pdiparams").unlink):
+        change()
+        outcome = batch(shop, "--resume", jobs=jobs)
+    assert outcome.out.splitlines()[-1].startswith("1 converted, 0 as before")
+    assert "0 converted, 1 as before" in batch(shop, "--resume", jobs=jobs).out
+    kept = json.loads((shop.folder / "batch_result.json").read_text())
+    assert kept["jobs"][0]["report"]["artefacts"][0]["files"] == ["made.pdmodel", "made.pdiparams"]
+
+
 def test_a_run_without_resume_converts_again(shop: Workshop) -> None:
     easier = JOBS.replace("1.0", "0.5")
     assert batch(shop, jobs=easier).status == 0
