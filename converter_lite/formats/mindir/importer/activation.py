@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from converter_lite import graph as g
 from converter_lite.errors import ModelError
 from converter_lite.formats.mindir.importer.context import numpy_type
 from converter_lite.formats.mindir.importer.step import Kind, Step, Translate
@@ -83,7 +84,7 @@ def _prelu(step: Step) -> None:
     (count,), rank = step.shape("weight"), step.rank("x")
     if rank > 2 and count > 1:
         shape = step.ints("shape", [count, *(1,) * (rank - 2)])
-        array = None if slope.const_value is None else slope.const_value.numpy()
+        array = g.constant(slope)
         if array is not None:
             slope = step.constant("slope", array.reshape(count, *(1,) * (rank - 2)), array.dtype)
         else:

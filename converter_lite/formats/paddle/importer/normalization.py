@@ -7,6 +7,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
+from converter_lite import graph as g
 from converter_lite.errors import ModelError
 from converter_lite.formats.graph_builder import axis_of
 from converter_lite.formats.paddle.importer.activation import NO_FUNCTION, fused
@@ -66,7 +67,7 @@ def _layer_norm(importer: Importer, op: Operator) -> None:
     inputs = [value]
     for given in _ones_and_zeros(importer, op, math.prod(trailing)):
         shaped = given
-        array = None if given.const_value is None else given.const_value.numpy()
+        array = g.constant(given)
         if array is not None and list(array.shape) != trailing:
             shaped = importer.initializer(f"{given.name}.shaped", array.reshape(trailing))
         inputs.append(shaped)

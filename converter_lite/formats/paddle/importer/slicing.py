@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from converter_lite import graph as g
 from converter_lite.errors import ModelError
 from converter_lite.formats.graph_builder import axis_of
 from converter_lite.formats.paddle.importer.context import Handler, Importer, output
@@ -51,7 +52,7 @@ def _slice(importer: Importer, op: Operator) -> None:
 
 def _backwards(importer: Importer, ends: ir.Value, strides: ir.Value) -> ir.Value:
     """Ends as ONNX counts them: -1 of a slice that runs backwards is the place before the first, not the last place."""
-    found = [None if value.const_value is None else value.const_value.numpy() for value in (ends, strides)]
+    found = [g.constant(value) for value in (ends, strides)]
     if found[0] is None or found[1] is None or not np.any((found[0] == -1) & (found[1] < 0)):
         return ends
     return integers(importer, np.where((found[0] == -1) & (found[1] < 0), -END - 1, found[0]), "ends")

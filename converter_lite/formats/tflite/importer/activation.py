@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from converter_lite import graph as g
 from converter_lite.errors import ModelError
 from converter_lite.formats.tflite.container import Operator
 from converter_lite.formats.tflite.enums import Activation
@@ -84,7 +85,7 @@ def _gelu(ctx: Importer, op: Operator) -> None:
 def _prelu(ctx: Importer, op: Operator) -> None:
     """Slopes have a shape that broadcasts to that of the input; ONNX and the runtimes know them without leading ones."""
     (value, slope), order = aligned(ctx, op.inputs[:2])
-    array = None if slope.const_value is None else slope.const_value.numpy()
+    array = g.constant(slope)
     if array is not None and array.ndim and array.shape[0] == 1 and not ctx.is_planned(slope):
         shape = np.trim_zeros(np.array(array.shape) - 1, "f") + 1
         slope = ctx.builder.constant(array.reshape(shape if shape.size else (1,)), np.float32, str(slope.name))

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from numpy.typing import NDArray
 
 from converter_lite.errors import ModelError
 from converter_lite.formats.inference import OPSET, Inference
@@ -305,8 +304,3 @@ def _needed(nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> list[ir.No
         wanted.update(values_read(node))
         kept.append(node)
     return kept[::-1]
-
-
-def array_of(value: ir.Value) -> NDArray[Any] | None:
-    """The constant behind a value, or ``None``."""
-    return None if value.const_value is None else value.const_value.numpy()

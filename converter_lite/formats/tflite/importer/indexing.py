@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from converter_lite import graph as g
 from converter_lite.errors import ModelError
 from converter_lite.formats import permutation as pm
 from converter_lite.formats.graph_builder import axis_of, rank_of
@@ -75,7 +76,7 @@ def _scatter_nd(ctx: Importer, op: Operator) -> None:
 
 def _scattered(ctx: Importer, data: ir.Value, indices: ir.Value, updates: ir.Value, reduction: str = "add") -> ir.Value:
     """Updates at places; without a reduction where these are known to differ."""
-    array = None if indices.const_value is None else indices.const_value.numpy()
+    array = g.constant(indices)
     if array is not None and array.ndim and reduction == "add":
         flat = array.reshape(-1, array.shape[-1])
         reduction = "none" if len(np.unique(flat, axis=0)) == len(flat) else reduction

@@ -8,13 +8,13 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from converter_lite import graph as g
 from converter_lite.errors import ModelError
 from converter_lite.formats.permutation import Perm
 from converter_lite.formats.tflite import constants
 from converter_lite.formats.tflite.constants import Stored
 from converter_lite.formats.tflite.container import NOT_GIVEN, Operator, Subgraph, Tensor
 from converter_lite.formats.tflite.enums import NUMPY_TYPES, TensorType
-from converter_lite.formats.tflite.importer.builder import array_of
 from converter_lite.formats.tflite.importer.values import same_grid
 from converter_lite.kernels.params import QuantParams
 
@@ -87,7 +87,7 @@ class Tensors:
             return None
         if self._is_stored(index):
             return constants.reals(self.stored(index))
-        return array_of(self._forms[index][()]) if self.is_constant(index) else None
+        return g.constant(self._forms[index][()]) if self.is_constant(index) else None
 
     def ints(self, index: int) -> list[int]:
         """The numbers of a constant, such as axes.
