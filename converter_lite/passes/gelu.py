@@ -7,7 +7,7 @@ import math
 import onnx_ir as ir
 
 from converter_lite.graph import single_consumer
-from converter_lite.passes.rewrite import for_each, is_number, is_op, replace, scalar_operand
+from converter_lite.passes.rewrite import for_each, fuse, is_number, is_op, scalar_operand
 
 SINCE = 20
 """Operator set in which Gelu appeared."""
@@ -25,11 +25,7 @@ def fuse_gelu(_graph: ir.Graph, erf: ir.Node) -> bool:
     The three factors may be multiplied in any order. TensorFlow's ``x/2 · erfc(-x/√2)`` is the same, with a Neg in front of the
     factor and ``1 - erf``. Refused: another constant, another reader of a value between, an opset below 20.
     """
-    match = _match(erf)
-    if match is not None:
-        source, nodes = match
-        replace(nodes, ir.node("Gelu", inputs=[source]))
-    return match is not None
+    return fuse(_match(erf), "Gelu")
 
 
 def spelled_out_gelus(graph: ir.Graph) -> dict[ir.Value, tuple[ir.Value, list[ir.Node]]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import onnx_ir as ir
 
 from converter_lite.graph import clamp_bounds, float_attribute, single_consumer
-from converter_lite.passes.rewrite import constant_operand, for_each, is_number, is_op, replace, scalar_operand
+from converter_lite.passes.rewrite import constant_operand, for_each, fuse, is_number, is_op, scalar_operand
 
 HARD_SWISH_SINCE = 14
 """Operator set in which HardSwish appeared."""
@@ -23,11 +23,7 @@ def fuse_hard_sigmoid(_graph: ir.Graph, node: ir.Node) -> bool:
 
     Refused: other constants, another reader of a value between, whole numbers.
     """
-    matched = _hard_sigmoid(node)
-    if matched is not None:
-        source, nodes = matched
-        replace(nodes, ir.node("HardSigmoid", inputs=[source], attributes={"alpha": 1 / 6, "beta": 0.5}))
-    return matched is not None
+    return fuse(_hard_sigmoid(node), "HardSigmoid", alpha=1 / 6, beta=0.5)
 
 
 @for_each("Div", "Mul", since=HARD_SWISH_SINCE)
@@ -41,11 +37,7 @@ def fuse_hard_swish(_graph: ir.Graph, node: ir.Node) -> bool:
 
     Refused: other constants, another reader of a value between, an opset below 14.
     """
-    matched = _hard_swish(node)
-    if matched is not None:
-        source, nodes = matched
-        replace(nodes, ir.node("HardSwish", inputs=[source]))
-    return matched is not None
+    return fuse(_hard_swish(node), "HardSwish")
 
 
 Match = tuple[ir.Value, list[ir.Node]]

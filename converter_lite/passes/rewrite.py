@@ -122,6 +122,15 @@ def replace(nodes: Sequence[ir.Node], new: ir.Node) -> None:
             absorb_names(new, [node])
 
 
+def fuse(match: tuple[ir.Value, list[ir.Node]] | None, op_type: str, **attributes: float) -> bool:
+    """Put one operator in the place of what a pattern matched: what goes into it, and its nodes; says whether it matched."""
+    if match is None:
+        return False
+    source, nodes = match
+    replace(nodes, ir.node(op_type, [source], attributes=attributes))
+    return True
+
+
 def cast_of(graph: ir.Graph, value: ir.Value, kind: ir.DataType, *, name: str, result: str) -> ir.Node:
     """A Cast that is not in the graph yet; names of it and of its result get a number where something is called so already."""
     node = ir.node("Cast", [value], attributes={"to": kind.value})

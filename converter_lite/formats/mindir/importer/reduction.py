@@ -90,16 +90,9 @@ def _place_and_value(place: str, extreme: str) -> Translate:
 
 def _top(step: Step) -> None:
     value, rank = step.tensor("x"), step.rank("x")
-    axis = step.axis("axis", rank, -1)
+    axis, count = step.axis("axis", rank, -1), step.ints("count", [step.integer("k")])
     largest = int(step.flag("largest", True))
-    values, places = step.emit_many(
-        "TopK",
-        [value, step.ints("count", [step.integer("k")])],
-        2,
-        axis=axis,
-        largest=largest,
-        sorted=1,
-    )
+    values, places = step.emit_many("TopK", [value, count], 2, axis=axis, largest=largest, sorted=1)
     step.give((values, step.converted(places, step.declared_element(1))))
 
 
