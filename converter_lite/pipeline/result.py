@@ -139,7 +139,7 @@ def speed_to_json(speed: Speed) -> dict[str, float]:
 
 def _artefact(artefact: Artefact) -> dict[str, Any]:
     data = asdict(artefact)
-    data["path"] = str(artefact.path)
+    data["path"], data["files"] = str(artefact.path), list(artefact.files)
     data["speed"] = None if artefact.speed is None else speed_to_json(artefact.speed)
     data["accuracy"] = accuracy_to_json(artefact.accuracy)
     return data
