@@ -42,7 +42,7 @@ ORDERS = ("worst", "graph")
 @click.command("compare", short_help="Compare a float and a quantized model layer by layer.")
 @click.argument("float_model", type=click.Path(path_type=Path))
 @click.argument("quantized_model", type=click.Path(path_type=Path))
-@option("configFile", "INI file whose [data_preprocess_param] names the data.", metavar="PATH")
+@option("configFile", "INI file of a conversion; its [data_preprocess_param] names the data.", metavar="PATH")
 @option(
     "inputs", "Recorded samples: an .npz or Polygraphy .json file, or a folder with test_data_set_0.", metavar="PATH"
 )

@@ -83,7 +83,7 @@ class _Command(click.Command):
             click.echo(f"  {name} --help lists the flags", err=True)
             status = EXIT_USAGE
         except ConverterError as error:
-            click.echo(f"Error: {error}", err=True)
+            click.echo(f"Error: {str(error).replace('--saveType', 'converter_lite --saveType')}", err=True)
             status = error.exit_status
         except BrokenPipeError:
             status = 1
