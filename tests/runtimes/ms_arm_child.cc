@@ -1,7 +1,7 @@
 // Runs .ms files in the released MindSpore Lite 2.0.0 runtime for 64-bit ARM, natively or under qemu-user.
 // usage: ms_arm_child DIR
 // DIR/list holds one line per case: the case's name and the number of inputs. DIR/<case>.ms is loaded, DIR/<case>.in<i>
-// are raw little-endian tensors in the model's own layout; DIR/<case>.out<i> and DIR/<case>.shapes (a line per output:
+// are raw little-endian tensors in the model's own layout, all of some multiple of its batch; DIR/<case>.out<i> and DIR/<case>.shapes (a line per output:
 // name, type, dimensions, separated by tabs) or DIR/<case>.error are written. Cases that have a result are left alone;
 // DIR/<case>.running marks the case at work, so that the parent can go on behind one that crashed.
 #include <cstdio>
@@ -37,22 +37,37 @@ std::string Run(const std::string &stem, int count) {
   }
   auto inputs = model.GetInputs();
   if (static_cast<int>(inputs.size()) != count) return "the model has another number of inputs";
+  std::vector<std::vector<char>> given;
+  std::vector<std::vector<int64_t>> shapes;
+  bool resized = false;
   for (int i = 0; i < count; i++) {
-    const auto data = ReadFile(stem + ".in" + std::to_string(i));
-    if (data.size() != inputs[i].DataSize()) return "input " + std::to_string(i) + " has another size";
-    std::memcpy(inputs[i].MutableData(), data.data(), data.size());
+    given.push_back(ReadFile(stem + ".in" + std::to_string(i)));
+    shapes.push_back(inputs[i].Shape());
+    const size_t size = inputs[i].DataSize();
+    if (given[i].size() == size) continue;
+    if (size == 0 || shapes[i].empty() || given[i].size() % size != 0) return "input " + std::to_string(i) + " has another size";
+    shapes[i][0] *= given[i].size() / size;
+    resized = true;
+  }
+  if (resized) {
+    if (model.Resize(inputs, shapes) != mindspore::kSuccess) return "the runtime refused to resize the file";
+    inputs = model.GetInputs();
+  }
+  for (int i = 0; i < count; i++) {
+    if (given[i].size() != inputs[i].DataSize()) return "input " + std::to_string(i) + " has another size after resizing";
+    std::memcpy(inputs[i].MutableData(), given[i].data(), given[i].size());
   }
   std::vector<mindspore::MSTensor> outputs;
   if (model.Predict(inputs, &outputs) != mindspore::kSuccess) return "the run failed";
-  std::ofstream shapes(stem + ".shapes.part");
+  std::ofstream listed(stem + ".shapes.part");
   for (size_t i = 0; i < outputs.size(); i++) {
-    shapes << outputs[i].Name() << '\t' << static_cast<int>(outputs[i].DataType());
-    for (auto dim : outputs[i].Shape()) shapes << '\t' << dim;
-    shapes << '\n';
+    listed << outputs[i].Name() << '\t' << static_cast<int>(outputs[i].DataType());
+    for (auto dim : outputs[i].Shape()) listed << '\t' << dim;
+    listed << '\n';
     const auto *data = static_cast<const char *>(outputs[i].MutableData());
     std::ofstream(stem + ".out" + std::to_string(i), std::ios::binary).write(data, outputs[i].DataSize());
   }
-  shapes.close();
+  listed.close();
   std::rename((stem + ".shapes.part").c_str(), (stem + ".shapes").c_str());
   return "";
 }

@@ -11,20 +11,26 @@ import mindspore_lite as mslite
 import numpy as np
 
 
+def arranged(array, shape):
+    """The array in the layout of the file's input; its batch may be another one, for which the file is resized."""
+    if array.ndim == 4 and list(array.shape[1:]) != shape[1:]:
+        array = array.transpose(0, 2, 3, 1)
+    if list(array.shape[1:]) != shape[1:]:
+        raise RuntimeError(f"shape {array.shape} does not fit {shape}")
+    return array
+
+
 def run(stem, context):
     model = mslite.Model()
     model.build_from_file(stem + ".ms", mslite.ModelType.MINDIR_LITE, context)
     given = np.load(stem + ".in.npz")
     inputs = model.get_inputs()
+    arrays = {tensor.name: arranged(given[tensor.name], list(tensor.shape)) for tensor in inputs}
+    if any(list(arrays[tensor.name].shape) != list(tensor.shape) for tensor in inputs):
+        model.resize(inputs, [list(arrays[tensor.name].shape) for tensor in inputs])
     for tensor in inputs:
-        array = given[tensor.name]
-        shape = list(tensor.shape)
-        if array.ndim == 4 and list(array.shape) != shape:
-            array = array.transpose(0, 2, 3, 1)
-        if list(array.shape) != shape:
-            raise RuntimeError(f"input {tensor.name}: shape {array.shape} does not fit {shape}")
         dtype = np.dtype(str(tensor.dtype).split(".")[-1].lower())
-        tensor.set_data_from_numpy(np.ascontiguousarray(array, dtype=dtype))
+        tensor.set_data_from_numpy(np.ascontiguousarray(arrays[tensor.name], dtype=dtype))
     outputs = model.predict(inputs)
     np.savez(stem + ".out.npz", **{t.name: t.get_data_to_numpy().reshape(t.shape).copy() for t in outputs})
 

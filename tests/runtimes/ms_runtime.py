@@ -109,7 +109,7 @@ def run_arm(cases: Mapping[str, RuntimeCase], folder: Path, *, shim: bool = Fals
         for place, index in enumerate(model.inputs):
             tensor = model.tensors[index]
             array = np.asarray(feed[tensor.name])
-            array = array.transpose(0, 2, 3, 1) if array.ndim == 4 and array.shape != tensor.dims else array
+            array = array.transpose(0, 2, 3, 1) if array.ndim == 4 and array.shape[1:] != tensor.dims[1:] else array
             (folder / f"{name}.in{place}").write_bytes(np.ascontiguousarray(array, tensor.dtype.numpy).tobytes())
         lines.append(f"{name} {len(model.inputs)}\n")
     (folder / "list").write_text("".join(lines))

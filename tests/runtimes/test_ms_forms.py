@@ -26,7 +26,7 @@ from converter_lite.graph import static_shape
 from converter_lite.quantization.choice import Choice
 from converter_lite.quantization.dynamic import quantize_dynamic
 from converter_lite.quantization.full import quantize_full
-from converter_lite.quantization.plan import NodeMode, QuantizedModel
+from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.settings import DynamicSettings, FullSettings
 from converter_lite.runtime.context import RunContext
@@ -262,3 +262,35 @@ def test_pairs_between_floats_cut_off_what_is_beyond_their_grid(platform: Platfo
     found = platform.run(files, tmp_path, shim=True)
     said = {n: found[n].error or problem(found[n].outputs, run(paired(text), feed), 0.05) for n, text in models.items()}
     assert said == dict.fromkeys(models, "")
+
+
+@pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
+def test_a_file_can_be_resized_to_another_batch(platform: Platform, tmp_path: Path) -> None:
+    """Three samples through a file that was written for one; what a Reshape fixes beside the batch stays."""
+    platform.skip_if_missing(shim=True)
+    weights = {
+        "w": normal(20, 3, 3, 3),
+        "v": normal(20, 5, seed=2),
+        "u": normal(20 * 16, 5, seed=3),
+        "k": normal(16, 16),
+    }
+    start = "g (float[1,3,6,6] x) => (float[1,5] y) { c = Conv(x, w)"
+    texts = {
+        "pooled": f"{start} p = GlobalAveragePool(c) f = Flatten(p) y = Gemm(f, v) }}",
+        "flat": f"{start} f = Flatten(c) y = Gemm(f, u) }}",
+        "reshaped": f"{start} r = Relu(c) f = Reshape(r, s) y = Gemm(f, u) }}",
+        "heads": "g (float[1,6,16] x) => (float[1,6,4,4] y) { m = MatMul(x, k) h = Reshape(m, t) y = Relu(h) }",
+    }
+    shapes = {"s": np.array([1, 320]), "t": np.array([1, 6, 4, 4])}
+    models = {name: build(text, **weights, **shapes) for name, text in texts.items()}
+    files, wanted = {}, {}
+    for name, model in models.items():
+        samples = Samples(random_feed(model, seed=seed) for seed in range(3))
+        full = quantize_full(model.clone(), MS_CPU, FullSettings(), samples=samples, context=CalibrationContext())
+        feed = {"x": np.concatenate([sample["x"] for sample in samples])}
+        for kind, quantized in (("float", QuantizedModel(model.clone(), QuantPlan("CPU"))), ("full", full)):
+            files[f"{name}_{kind}"] = write(quantized), feed
+            wanted[f"{name}_{kind}"] = {"y": np.concatenate([run(model, sample)["y"] for sample in samples])}
+    found = platform.run(files, tmp_path, shim=True)
+    wrong = {name: found[name].error or problem(found[name].outputs, wanted[name], 0.05) for name in files}
+    assert wrong == dict.fromkeys(files, "")

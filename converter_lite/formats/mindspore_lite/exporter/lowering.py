@@ -330,11 +330,16 @@ class Lowering:
         return index
 
     def reshape(self, source: int, dims: Sequence[int]) -> int:
-        """A tensor with other, fixed dimensions; the runtime refuses a Reshape to none."""
+        """A tensor with other dimensions; the runtime refuses a Reshape to none.
+
+        A first dimension that stays is written as 0, which keeps that of the input: the file can be resized to other batches.
+        """
         given: dict[str, Any] = {"quant": self.ms.tensors[source].quant, "quant_type": self.shape_quant_type(source)}
         if not dims:
             return self.emit("Squeeze", [source], dims, **given)
-        return self.emit("Reshape", [source, self.int_constant(dims, "shape")], dims, **given)
+        keeps_batch = 0 not in dims and list(self.ms.tensors[source].dims[:1]) == list(dims[:1])
+        target = (0, *dims[1:]) if keeps_batch else dims
+        return self.emit("Reshape", [source, self.int_constant(target, "shape")], dims, **given)
 
     def image(self, index: int) -> int:
         """The tensor with the label NHWC, without which image operators refuse it."""
