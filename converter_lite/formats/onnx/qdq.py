@@ -114,6 +114,8 @@ def _take_out(quantized: QuantizedModel, node: ir.Node, read: dict[ir.Node, list
         if reader is not None and reader.op_type == "Mul":
             _fold_input_scales(quantized, reader, value)
         return
+    if source.is_graph_input():
+        raise ModelError(f"input {source.name!r} takes integers", where=where, hint=AS_THEY_ARE_HINT)
     producer = source.producer()
     if producer is None or producer.op_type != "QuantizeLinear" or producer.inputs[0] is None:
         raise ModelError("integers that no QuantizeLinear gives", where=f"{where} {g.label(node)}".strip())
@@ -167,8 +169,10 @@ def _fold_input_scales(quantized: QuantizedModel, multiply: ir.Node, weight: ir.
 
 def _take_out_alone(quantized: QuantizedModel, node: ir.Node, where: str) -> None:
     """Check a QuantizeLinear that is left: nothing may read it, and it must not be an output of the graph."""
+    if node.outputs[0].is_graph_output():
+        raise ModelError(f"output {node.outputs[0].name!r} gives integers", where=where, hint=AS_THEY_ARE_HINT)
     if g.is_read(node.outputs[0]):
-        raise ModelError("integers leave the model, or a node other than DequantizeLinear reads them", where=where)
+        raise ModelError("a node other than DequantizeLinear reads integers", where=where, hint=AS_THEY_ARE_HINT)
     quantized.model.graph.remove(node, safe=True)
 
 

@@ -139,3 +139,16 @@ def test_integer_operators_are_refused_with_their_names() -> None:
     )
     with pytest.raises(ModelError, match="DynamicQuantizeLinear"):
         read_qdq(model)
+
+
+@pytest.mark.parametrize(
+    ("graph", "sentence"),
+    {
+        "g (uint8[2] x) => (float[2] y) { y = DequantizeLinear(x, s, z) }": "input 'x' takes integers",
+        "g (float[2] x) => (uint8[2] y) { y = QuantizeLinear(x, s, z) }": "output 'y' gives integers",
+    }.items(),
+)
+def test_integers_at_the_interface_are_refused_with_the_name_of_the_end(graph: str, sentence: str) -> None:
+    with pytest.raises(ModelError, match=sentence) as caught:
+        read_qdq(build(graph, s=np.float32(0.1), z=np.uint8(3)))
+    assert "--saveType=ONNX" in str(caught.value)
