@@ -141,8 +141,9 @@ def pools() -> Iterator[Case]:
         "max_pool_dilated", "MaxPool", x, kernel_shape=[2, 3], dilations=[3, 2], strides=[1, 2], pads=[0, 2, 1, 1]
     )
     beyond = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1}
-    yield case("avg_pool_include_ceil", "AveragePool", values((2, 4, 8, 9)), pads=[1, 1, 1, 1], **beyond)
-    yield case("avg_pool_include_ceil_uneven", "AveragePool", values((2, 4, 7, 8)), pads=[0, 1, 1, 0], **beyond)
+    if is_since("onnxruntime", 1, 25):  # 1.19 counts what lies behind the padding, too
+        yield case("avg_pool_include_ceil", "AveragePool", values((2, 4, 8, 9)), pads=[1, 1, 1, 1], **beyond)
+        yield case("avg_pool_include_ceil_uneven", "AveragePool", values((2, 4, 7, 8)), pads=[0, 1, 1, 0], **beyond)
     yield case("global_average", "GlobalAveragePool", x)
     yield case("global_max", "GlobalMaxPool", x)
     yield case("global_average_3d", "GlobalAveragePool", values((1, 4, 9)))
