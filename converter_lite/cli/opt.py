@@ -83,7 +83,10 @@ class _Command(click.Command):
             click.echo(f"  {name} --help lists the flags", err=True)
             status = EXIT_USAGE
         except ConverterError as error:
-            click.echo(f"Error: {str(error).replace('--saveType', 'converter_lite --saveType')}", err=True)
+            said = str(error)
+            if "converter_lite --" not in said:  # a hint without its command: opt has no such flag
+                said = said.replace("--saveType", "converter_lite --saveType")
+            click.echo(f"Error: {said}", err=True)
             status = error.exit_status
         except BrokenPipeError:
             status = 1

@@ -17,6 +17,7 @@ from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read
 from tests.formats.paddle.inference_models import fake_quantized_model, float_model, save
 from tests.formats.paddle.models import small_network
+from tests.support import build
 
 
 def run(*arguments: str) -> int:
@@ -243,6 +244,14 @@ def test_a_model_of_another_framework_is_refused_with_the_command_for_it(
     said = capsys.readouterr().err
     assert f"opt takes models of Paddle and ONNX; by its name this is one for --fmk={framework}" in said
     assert f"converter_lite --fmk={framework} --modelFile={model} --saveType=NAIVE_BUFFER" in said
+
+
+def test_a_hint_with_a_flag_of_the_other_command_names_that_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ir.save(build("g (float[4,4] x) => (float[] y) { y = Det(x) }"), tmp_path / "m.onnx")
+    assert run(f"--model_file={tmp_path / 'm.onnx'}", f"--optimize_out={tmp_path / 'out'}") != 0
+    assert "use converter_lite --saveType=ONNX, or change the model" in capsys.readouterr().err
 
 
 def test_a_damaged_model_leaves_nothing_behind(
