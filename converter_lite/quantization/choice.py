@@ -19,6 +19,7 @@ from converter_lite.config.names import (
     WeightQuantStrategy,
     Width,
 )
+from converter_lite.config.sections.quantization import FullQuantParam
 from converter_lite.config.settings import QuantizationConfig
 from converter_lite.errors import ConfigError, did_you_mean
 from converter_lite.quantization.blocks import turn_weights
@@ -254,14 +255,13 @@ def _choose_full(config: QuantizationConfig, skip: frozenset[str]) -> Choice:
         pairs_saturate=target.pairs_saturate and config.common_quant_param.portable and bits == FULL_BITS[-1],
     )
     per_channel = target.per_channel if full.per_channel is None else full.per_channel
-    is_coarse = full.bias_correction and (not per_channel or bits < ADAPTIVE_BELOW_BITS)
     settings = FullSettings(
         method=_range_method(config),
         per_channel=per_channel,
         bias_correction=full.bias_correction,
         equalization=full.equalization,
         smooth_alpha=full.smooth_alpha,
-        rounding=full.rounding or (Rounding.ADAPTIVE if is_coarse else Rounding.NEAREST),
+        rounding=_full_rounding(full, bits, per_channel=per_channel),
         skip=skip,
         bits=bits,
         activation_bits=activation_bits,
@@ -271,6 +271,17 @@ def _choose_full(config: QuantizationConfig, skip: frozenset[str]) -> Choice:
         settings = replace(settings, min_size=size, min_channel=channel)
     inert = full.equalization and not per_channel and config.given("full_quant_param", "smooth_alpha")
     return Choice(settings, target, notes=(ONE_SCALE,) if inert else ())
+
+
+def with_one_scale(settings: FullSettings, full: FullQuantParam) -> FullSettings:
+    """Settings for kernels with one scale per weight, whatever the file asks for: equalization and rounding go by it."""
+    return replace(settings, per_channel=False, rounding=_full_rounding(full, settings.bits, per_channel=False))
+
+
+def _full_rounding(full: FullQuantParam, bits: int, *, per_channel: bool) -> Rounding:
+    """The rounding that the file names, else the one that is fitted to samples where grids are coarse."""
+    is_coarse = full.bias_correction and (not per_channel or bits < ADAPTIVE_BELOW_BITS)
+    return full.rounding or (Rounding.ADAPTIVE if is_coarse else Rounding.NEAREST)
 
 
 def _written(config: QuantizationConfig, key: str) -> int:

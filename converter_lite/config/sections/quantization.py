@@ -56,7 +56,7 @@ class CommonQuantParam:
         Kind.INTEGER,
         8,
         "Bits of a quantized weight. WEIGHT_QUANT: 1 to 16, or 0 to search the width of each layer (mixed bits); "
-        "FULL_QUANT: 8, or 4 in ONNX files; DYNAMIC_QUANT: 8.",
+        "FULL_QUANT: 8, or 4 in ONNX files; DYNAMIC_QUANT: 8. WEIGHT_QUANT in .nb files: 8 or 16, in Paddle models: 8.",
         high=16,
     )
     min_quant_weight_size: int = key(
@@ -309,7 +309,7 @@ class FullQuantParam:
     per_channel: bool | None = key(
         Kind.BOOLEAN,
         None,
-        "true: one scale per output channel of a weight; false: one scale per layer. Not set: true, false for DSP.",
+        "true: one scale per output channel of a weight; false: one scale per layer. Not set: true, false for DSP and X86.",
         example="true",
     )
     activation_bits: Width = key(

@@ -21,7 +21,7 @@ from converter_lite.log import Log
 from converter_lite.passes.io_types import IoTypes, change_io_types
 from converter_lite.quantization import forecast
 from converter_lite.quantization.blocks import block_spec
-from converter_lite.quantization.choice import Choice
+from converter_lite.quantization.choice import Choice, with_one_scale
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 from converter_lite.quantization.qdq.build import qdq_model
 from converter_lite.quantization.qdq.parts import TWO_PARTS
@@ -31,6 +31,7 @@ from converter_lite.quantization.storage import NEWER_ONNX_STORAGE
 from converter_lite.runtime.saturation import has_integer_weights, saturating_weights, without_saturation
 from converter_lite.runtime.serializing import constant_bytes
 from converter_lite.targets.devices import CPU
+from converter_lite.targets.policy import Policy
 from converter_lite.targets.spec import TargetSpec
 
 ONNX_REQUIREMENTS = GraphRequirements(
@@ -105,6 +106,9 @@ class OnnxFormat:
         settings = choice.settings
         if isinstance(settings, FullSettings):
             choice = replace(choice, notes=(*choice.notes, *self._without_effect(choice, settings)))
+            if _has_one_scale(choice.target) and self.options.config is not None:
+                settings = with_one_scale(settings, self.options.config.full_quant_param)
+                choice = replace(choice, settings=settings)
         if not isinstance(settings, WeightSettings):
             return with_integer_interface(choice, model, self.options.io_types)
         if settings.blocks is not None:
@@ -116,7 +120,7 @@ class OnnxFormat:
     def _without_effect(self, choice: Choice, settings: FullSettings) -> Iterator[str]:
         """A sentence for each key that was written and that the device does not take."""
         device, config = choice.target, self.options.config
-        if settings.per_channel and isinstance(device, TargetSpec) and not device.per_channel_operators:
+        if settings.per_channel and _has_one_scale(device):
             yield f"per_channel=true has no effect on {device.name}: its kernels have one scale per weight"
         asked = config is not None and config.given("full_quant_param", "bias_correction")
         if asked and settings.bias_correction and not device.bias_correction:
@@ -244,6 +248,11 @@ class OnnxFormat:
 
 
 output_format = OnnxFormat
+
+
+def _has_one_scale(device: Policy) -> bool:
+    """Whether the kernels of a device have one scale per weight, whatever a file asks for."""
+    return isinstance(device, TargetSpec) and not device.per_channel_operators
 
 
 def _refuse_unknown_blocks(blocks: Blocks, bits: int) -> None:
