@@ -43,6 +43,14 @@ def test_smooth_alpha_says_where_weights_have_one_scale_per_layer(keys: dict[str
     assert "smooth_alpha" not in workshop.succeed("--saveType=ONNX", config=rescaled).err
 
 
+def test_a_ms_file_for_x86_says_that_weights_have_one_scale(workshop: Workshop) -> None:
+    config = changed(FULL, full_quant_param={"target_device": "X86"})
+    said = "CPU, ARM and X86, here with one scale per weight (per_channel=true is more accurate)"
+    assert said in workshop.succeed("--saveType=MINDIR_LITE", config=config).err
+    asked = changed(config, full_quant_param={"target_device": "X86", "per_channel": "true"})
+    assert "one scale per weight" not in workshop.succeed("--saveType=MINDIR_LITE", config=asked).err
+
+
 def test_what_a_device_does_not_take_changes_nothing(workshop: Workshop) -> None:
     """Equalization and rounding went by the key: a network of depthwise layers had a cosine of 0.56, without the key 0.998."""
     files = []

@@ -25,7 +25,7 @@ from converter_lite.quantization.clamps import add_clamps
 from converter_lite.quantization.grid_nodes import add_rounding, needs_rounding
 from converter_lite.quantization.placement import reads_grid
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
-from converter_lite.quantization.settings import DynamicSettings, WeightSettings
+from converter_lite.quantization.settings import DynamicSettings, FullSettings, WeightSettings
 from converter_lite.targets.operands import has_short_columns, is_recurrent, stored_weight, stored_weights, weight_of
 
 DEVICES = frozenset(device.value for device in (TargetDevice.CPU, TargetDevice.ARM, TargetDevice.X86))
@@ -57,7 +57,11 @@ def for_device(choice: Choice, *, packed: bool) -> Choice:
         )
     settings, notes = choice.settings, choice.notes
     if choice.target.name != TargetDevice.CPU.value:
-        notes += (f"target_device={choice.target.name}: .ms files follow the same rules for CPU, ARM and X86",)
+        same = f"target_device={choice.target.name}: .ms files follow the same rules for CPU, ARM and X86"
+        has_one_scale = isinstance(settings, FullSettings) and not settings.per_channel
+        notes += (
+            same + (", here with one scale per weight (per_channel=true is more accurate)" if has_one_scale else ""),
+        )
     refuse_onnx_only(settings, "a .ms file")
     if isinstance(settings, WeightSettings):
         settings = replace(settings, storage=MsStorage(packed=packed))
