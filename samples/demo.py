@@ -59,7 +59,7 @@ def convert(command: str, name: str, config: Path) -> Path:
 def main() -> int:
     """Convert, run both models on the test pictures, print the table; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--all", action="store_true", help="convert with every sample configuration")
+    parser.add_argument("--all", action="store_true", help="also weight and dynamic quantization")
     arguments = parser.parse_args()
 
     (REPOSITORY / OUTPUT).mkdir(exist_ok=True)
