@@ -8,7 +8,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from converter_lite.formats.paddle.exporter.build import NbOptions
+from converter_lite.errors import TargetError
+from converter_lite.formats.paddle.exporter.build import NbOptions, refuse_unwritable
 from converter_lite.formats.paddle.inference_model.policy import InferencePolicy
 from converter_lite.formats.paddle.nb.parse import parse
 from converter_lite.formats.paddle.nb.reader import read
@@ -19,6 +20,12 @@ from tests.formats.paddle.writing import write
 from tests.support import build, normal, random_feed, run
 
 GATES = {"LSTM": 4, "GRU": 3}
+
+
+def test_a_refused_form_says_up_to_how_many_steps_it_is_written_out() -> None:
+    text = """g (float[65,2,10] x) => (float[65,1,2,8] y) { y = LSTM<hidden_size=8, direction="reverse">(x, w, r) }"""
+    with pytest.raises(TargetError, match="has at most 64 steps"):
+        refuse_unwritable(build(text, opset=14, w=normal(1, 32, 10), r=normal(1, 32, 8)), "arm")
 
 
 def recurrent(kind: str, *, both: bool = True, hidden: int = 24) -> ir.Model:

@@ -19,12 +19,16 @@ from converter_lite.formats.paddle.exporter.movement import transpose
 from converter_lite.formats.paddle.exporter.reshaping import reshape
 from converter_lite.formats.paddle.exporter.weights import Transform
 from converter_lite.formats.paddle.program import attr, ints, long
+from converter_lite.passes.spelled_out.recurrent import MOST_STEPS
 
 GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2)}
 """Order of Paddle's gates as positions in ONNX' order: i, f, c, o from i, o, f, c; r, z, n from z, r, h."""
 
 REGISTER = 4
 """Floats of a register: the ARM kernel makes NaN of numbers beyond 88 in units that do not fill one."""
+
+WRITTEN_OUT = f"such a layer is written out where it has at most {MOST_STEPS} steps"
+"""What helps a layer of a form that ``rnn`` has not."""
 
 
 def _recurrent(lowering: Lowering, node: ir.Node) -> None:
@@ -89,7 +93,7 @@ def _without_padding(lowering: Lowering, joined: str, size: tuple[int, int, int,
 
 def _refuse(node: ir.Node) -> None:
     if g.text_attribute(node, "direction", "forward") == "reverse":
-        raise Unsupported("a recurrent network that runs backwards only", "reverse the input before it")
+        raise Unsupported("a recurrent network that runs backwards only", f"reverse the input before it; {WRITTEN_OUT}")
     if any(name in node.attributes for name in ("clip", "activations", "activation_alpha", "activation_beta")):
         raise Unsupported("clip or other activation functions of a recurrent network")
     if g.int_attribute(node, "layout", 0) or g.int_attribute(node, "input_forget", 0):
@@ -97,11 +101,11 @@ def _refuse(node: ir.Node) -> None:
     if g.input_at(node, 4) is not None:
         raise Unsupported("sequence lengths of a recurrent network")
     if node.op_type == "LSTM" and g.input_at(node, 7) is not None:
-        raise Unsupported("peepholes of an LSTM")
+        raise Unsupported("peepholes of an LSTM", WRITTEN_OUT)
     if len(node.outputs) > 2 and g.is_read(node.outputs[2]):
-        raise Unsupported("the cell state of an LSTM as an output")
+        raise Unsupported("the cell state of an LSTM as an output", WRITTEN_OUT)
     if node.op_type == "GRU" and not g.int_attribute(node, "linear_before_reset", 0):
-        raise Unsupported("a GRU with linear_before_reset = 0", "Paddle-Lite computes the other form")
+        raise Unsupported("a GRU with linear_before_reset = 0", f"Paddle-Lite computes the other form; {WRITTEN_OUT}")
 
 
 def _initial_states(lowering: Lowering, node: ir.Node, size: tuple[int, int, int], units: int) -> list[str]:
