@@ -172,6 +172,7 @@ class OnnxFormat:
         from converter_lite.formats.onnx import writer
         from converter_lite.formats.onnx.at_load import dequantize_at_load
         from converter_lite.formats.onnx.residual import keep_additions_apart
+        from converter_lite.formats.onnx.shuffled_channels import gather_shuffled_channels
         from converter_lite.passes.half import store_constants_as_float16
 
         model, notes = _built(quantized, attention=self._writes_attention(quantized.plan))
@@ -183,6 +184,7 @@ class OnnxFormat:
         change_io_types(model, self.options.io_types)
         if quantized.plan.target == CPU.name and quantized.plan.quantized_nodes:
             keep_additions_apart(model)
+            gather_shuffled_channels(model)
         is_half = self.options.fp16 or self.options.halves
         if is_half and not store_constants_as_float16(model) and self.options.fp16:
             notes = (NO_HALF_NOTE, *notes)
