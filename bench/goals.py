@@ -111,6 +111,8 @@ _PRECISE_PEERS = {
 GOALS: tuple[Goal, ...] = (
     Goal(_SPEED, "`--help`", "help", "seconds", 0.3),
     Goal(_SPEED, "WEIGHT 8 bits, mobilenet", "mb_w8_free", "seconds", 1.5),
+    Goal(_SPEED, "WEIGHT 4 bits, data, mobilenet", "mb_w4", "seconds", 6.0),
+    Goal(_SPEED, "WEIGHT mixed bits, data, mobilenet", "mb_mixed", "seconds", 20.0),
     Goal(_SPEED, "MAX_MIN without bias correction against MinMax", "mb_plain", "seconds", 1.0, "mb_ort", "ratio"),
     Goal(_SPEED, "KL against Entropy", "mb_kl", "seconds", 4.0, "mb_ort_entropy", "speedup", at_least=True),
     Goal(_SPEED, "best settings against NNCF full bias correction", "mb_best", "seconds", 0.5, "mb_nncf_full", "ratio"),

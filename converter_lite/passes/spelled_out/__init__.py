@@ -52,7 +52,7 @@ from converter_lite.passes.spelled_out.maxima import spell_out_places_of_maxima,
 from converter_lite.passes.spelled_out.padding import spell_out_integer_padding, spell_out_padding
 from converter_lite.passes.spelled_out.products import spell_out_turned_gemm, spell_out_vector_products
 from converter_lite.passes.spelled_out.recurrent import spell_out_forms, spell_out_recurrent
-from converter_lite.passes.spelled_out.resizing import spell_out_resize
+from converter_lite.passes.spelled_out.resizing import spell_out_fractions, spell_out_resize
 from converter_lite.passes.spelled_out.scattering import spell_out_put_elements, spell_out_scatter
 from converter_lite.passes.spelled_out.sequences import spell_out_sequences
 from converter_lite.passes.spelled_out.spectra import spell_out_dft, spell_out_stft
@@ -104,6 +104,7 @@ SPELLED_OUT: Mapping[str, Pass] = MappingProxyType(
         "Pad of whole numbers": spell_out_integer_padding,
         "ReduceLogSumExp": spell_out_log_sum_exp,
         "Resize": spell_out_resize,
+        "Resize by fractions": spell_out_fractions,
         "ReverseSequence": spell_out_reversal,
         "Round": spell_out_round,
         "STFT": spell_out_stft,

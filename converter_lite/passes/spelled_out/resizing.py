@@ -43,6 +43,16 @@ def spell_out_resize(graph: ir.Graph, node: ir.Node) -> bool:
 
     Refused: unknown sizes and factors, and regions.
     """
+    return _resize(graph, node)
+
+
+@for_each("Resize")
+def spell_out_fractions(graph: ir.Graph, node: ir.Node) -> bool:
+    """:func:`spell_out_resize`, and nearest elements by factors that are not whole: oneDNN takes others than Paddle's kernel."""
+    return _resize(graph, node, only_whole=True)
+
+
+def _resize(graph: ir.Graph, node: ir.Node, *, only_whole: bool = False) -> bool:
     x, before, after = node.inputs[0], g.static_shape(node.inputs[0]), g.static_shape(node.outputs[0])
     mode, transform, rounding = (
         g.text_attribute(node, name, default)
@@ -59,7 +69,10 @@ def spell_out_resize(graph: ir.Graph, node: ir.Node) -> bool:
     if mode not in ("nearest", "linear", "cubic") or transform not in TRANSFORMS or rounding not in ROUNDINGS:
         return False
     factors = _factors(node, before, after)
-    if factors is None or _is_plain(node, (before, after), factors, (mode, transform, rounding)):
+    if factors is None:
+        return False
+    is_whole = mode != "nearest" or all(factor.is_integer() for factor in factors)
+    if _is_plain(node, (before, after), factors, (mode, transform, rounding)) and (is_whole or not only_whole):
         return False
     coefficient = g.float_attribute(node, "cubic_coeff_a", -0.75)
     antialias, excludes = (bool(g.int_attribute(node, name, 0)) for name in ("antialias", "exclude_outside"))

@@ -239,10 +239,10 @@ def _along_axis(lowering: Lowering, node: ir.Node, operator: str, *, result: str
     if modern or axis == dimensions - 1:
         lowering.emit(operator, {"X": [name]}, {"Out": [final]}, {"axis": attr(axis)})
         return
-    flat = lowering.temporary(f"{value.name}.flat")
-    folded = lowering.temporary(f"{value.name}.folded")
     known = dims(source)
-    reshape(lowering, name, flat, (*known[:axis], int(np.prod(known[axis:]))))
+    rows = (*known[:axis], int(np.prod(known[axis:])))
+    flat, folded = (lowering.temporary(f"{value.name}.{part}", rows) for part in ("flat", "folded"))
+    reshape(lowering, name, flat, rows)
     lowering.emit(operator, {"X": [flat]}, {"Out": [folded]}, {"axis": attr(axis)})
     reshape(lowering, folded, final, known)
 
@@ -251,7 +251,7 @@ def _along_last_axis(lowering: Lowering, operator: str, name: str, final: str, a
     """Between transposes: along other axes x86 kernels do not subtract the largest element, and end at infinity from 89 on."""
     order = list(range(dimensions))
     order[axis], order[-1] = order[-1], order[axis]
-    turned, shares = lowering.temporary(f"{final}.turned"), lowering.temporary(f"{final}.shares")
+    turned, shares = (lowering.like(name, part, order=order) for part in ("turned", "shares"))
     transpose(lowering, name, turned, order)
     lowering.emit(operator, {"X": [turned]}, {"Out": [shares]}, {"axis": attr(dimensions - 1)})
     transpose(lowering, shares, final, order)

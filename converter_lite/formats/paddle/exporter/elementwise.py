@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
 import numpy as np
 import onnx_ir as ir
@@ -37,22 +38,36 @@ def _arithmetic(lowering: Lowering, node: ir.Node) -> None:
     if _beside_floor(lowering, node):
         return
     operator, dtype = ARITHMETIC[node.op_type], dtype_name(node.inputs[0])
-    sources = [lowering.tensor(value) for value in node.inputs]
-    if len(sources) == 1:
+    if len(node.inputs) == 1:
         copy(lowering, node)
         return
-    left = sources[0]
-    for index, right in enumerate(sources[1:-1]):
-        middle = lowering.temporary(f"{node.outputs[0].name}.{index}", dtype=element_type(node.outputs[0]))
-        _pair(lowering, operator, left, right, middle, dtype)
-        left = middle
+    left, right = _joined(lowering, operator, node, node.inputs[:-1]), lowering.tensor(node.inputs[-1])
     activation, value = take_activation(lowering, node.outputs[0], ("relu",) if dtype == "float32" else ())
     if activation.kind:
         fused = {"axis": attr(-1), "act_type": attr(activation.kind)}
-        sides = {"X": [left], "Y": [sources[-1]]}
+        sides = {"X": [left], "Y": [right]}
         lowering.emit(f"fusion_{operator}_activation", sides, {"Out": [lowering.result(value)]}, fused)
     else:
-        _pair(lowering, operator, left, sources[-1], lowering.result(value), dtype)
+        _pair(lowering, operator, left, right, lowering.result(value), dtype)
+
+
+def _joined(lowering: Lowering, operator: str, node: ir.Node, values: Sequence[ir.Value | None]) -> str:
+    """What an operator of two sides makes of the first inputs of a node, one after the other."""
+    left, size, made = lowering.tensor(values[0]), dims(values[0]), node.outputs[0]
+    for index, value in enumerate(values[1:]):
+        size = _broadcast(size, dims(value))
+        middle = lowering.temporary(f"{made.name}.{index}", size, dtype=element_type(made))
+        _pair(lowering, operator, left, lowering.tensor(value), middle, dtype_name(value))
+        left = middle
+    return left
+
+
+def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a result; -1 is a dynamic size, and nothing an unknown rank."""
+    if not left or not right:
+        return ()
+    sizes = zip_longest(reversed(left), reversed(right), fillvalue=1)
+    return tuple(a if b in (1, a) or a not in (1, -1) else b for a, b in sizes)[::-1]
 
 
 def _beside_floor(lowering: Lowering, node: ir.Node) -> bool:
@@ -91,7 +106,9 @@ def _mod(lowering: Lowering, node: ir.Node) -> None:
         raise Unsupported("Mod with the sign of the dividend (fmod)")
     left, right = (lowering.tensor(value) for value in node.inputs)
     value, kind = node.outputs[0], element_type(node.outputs[0])
-    rest, moved = (lowering.temporary(f"{value.name}.{word}", dtype=kind) for word in ("remainder", "moved"))
+    rest, moved = (
+        lowering.temporary(f"{value.name}.{word}", dims(value), dtype=kind) for word in ("remainder", "moved")
+    )
     # Some kernels' remainder has the sign of the dividend; that of (remainder + divisor) is right with all of them.
     _pair(lowering, "elementwise_mod", left, right, rest, dtype)
     _pair(lowering, "elementwise_add", rest, right, moved, dtype)
@@ -125,13 +142,8 @@ def _pow(lowering: Lowering, node: ir.Node) -> None:
 
 def _mean(lowering: Lowering, node: ir.Node) -> None:
     """Mean of several tensors: their sum over their count."""
-    sources = [lowering.tensor(value) for value in node.inputs]
-    left = sources[0]
-    for index, right in enumerate(sources[1:]):
-        middle = lowering.temporary(f"{node.outputs[0].name}.{index}")
-        _pair(lowering, "elementwise_add", left, right, middle, "float32")
-        left = middle
-    affine(lowering, left, lowering.result(node.outputs[0]), scale=1.0 / len(sources))
+    total = _joined(lowering, "elementwise_add", node, node.inputs)
+    affine(lowering, total, lowering.result(node.outputs[0]), scale=1.0 / len(node.inputs))
 
 
 HANDLERS: dict[str, Handler] = {

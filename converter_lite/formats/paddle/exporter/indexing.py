@@ -98,18 +98,21 @@ def _gather_rows(lowering: Lowering, node: ir.Node, axis: int) -> None:
     name = lowering.tensor(source)
     order = [axis, *(a for a in range(dimensions) if a != axis)]
     if axis:
-        turned = lowering.temporary(f"{name}.turned", dtype=kind)
+        turned = lowering.like(name, "turned", order=order)
         transpose(lowering, name, turned, order, dtype=dtype)
         name = turned
     flat = _flat_index(lowering, index)
     simple = rank(index) == 1 and not axis
-    rows = lowering.result(value) if simple else lowering.temporary(f"{value.name}.rows", dtype=kind)
+    size = [dims(source)[a] for a in order]
+    size[0] = -1 if -1 in dims(index) else int(np.prod(dims(index)))
+    rows = lowering.result(value) if simple else lowering.temporary(f"{value.name}.rows", size, dtype=kind)
     lowering.emit("gather", {"X": [name], "Index": [flat]}, {"Out": [rows]}, {"axis": attr(0)}, alias="int64int64")
     if simple:
         return
     if axis:
-        back = lowering.temporary(f"{value.name}.back", dtype=kind)
-        transpose(lowering, rows, back, [order.index(a) for a in range(dimensions)], dtype=dtype)
+        places = [order.index(a) for a in range(dimensions)]
+        back = lowering.like(rows, "back", order=places)
+        transpose(lowering, rows, back, places, dtype=dtype)
         rows = back
     known = dims(value)
     if sum(d == -1 for d in known) > 1 or not known:
@@ -164,19 +167,18 @@ def _top_k(lowering: Lowering, node: ir.Node) -> None:
     """The kernel takes the largest, whatever ``largest`` says, and in 2.10 along the last axis only."""
     source, (best, places) = node.inputs[0], node.outputs
     count = integers(g.input_at(node, 1)) or [g.int_attribute(node, "k", 1)]
-    dimensions, dtype, kind = rank(source), dtype_name(source), element_type(best)
+    dimensions, dtype = rank(source), dtype_name(source)
     axis, smallest = g.int_attribute(node, "axis", -1) % dimensions, not g.int_attribute(node, "largest", 1)
     order = [a for a in range(dimensions) if a != axis] + [axis]
     turns, back = axis != dimensions - 1, [order.index(a) for a in range(dimensions)]
     name, values, indices = lowering.tensor(source), lowering.result(best), lowering.result(places)
     if turns:
-        turned, name = name, lowering.temporary(f"{name}.turned", dtype=kind)
+        turned, name = name, lowering.like(name, "turned", order=order)
         transpose(lowering, turned, name, order, dtype=dtype)
-        values = lowering.temporary(f"{best.name}.turned", dtype=kind)
-        indices = lowering.temporary(f"{places.name}.turned", dtype=VarType.INT64)
+        values, indices = (lowering.like(made, "turned", order=order) for made in (values, indices))
     largest = values
     if smallest:
-        name, largest = _negative(lowering, name, dtype), lowering.temporary(f"{best.name}.negative", dtype=kind)
+        name, largest = _negative(lowering, name, dtype), lowering.like(values, "negative")
     attributes = {
         "k": attr(count[0]),
         "axis": attr(dimensions - 1),
@@ -193,7 +195,7 @@ def _top_k(lowering: Lowering, node: ir.Node) -> None:
 
 
 def _negative(lowering: Lowering, name: str, dtype: str) -> str:
-    result = lowering.temporary(f"{name}.negative")
+    result = lowering.like(name, "negative")
     affine(lowering, name, result, scale=-1.0, dtype=dtype)
     return result
 

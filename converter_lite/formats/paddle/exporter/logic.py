@@ -146,7 +146,7 @@ def expand(
     result = lowering.temporary(f"{name}.expanded", wanted, dtype=kind)
     missing = len(wanted) - len(source)
     if missing > 0:
-        lifted = lowering.temporary(f"{name}.lifted", dtype=kind)
+        lifted = lowering.temporary(f"{name}.lifted", (*[1] * missing, *source), dtype=kind)
         outputs = {"Out": [lifted], "XShape": [lowering.temporary(f"{name}.xshape")]}
         lowering.emit("unsqueeze2", {"X": [name]}, outputs, {"axes": ints(range(missing))})
         name = lifted

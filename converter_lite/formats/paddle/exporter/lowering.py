@@ -6,7 +6,7 @@ Modules with operators call the methods here; they decide which Paddle operators
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,6 +127,12 @@ class Lowering:
         name = self.fresh(hint)
         self._declare(name, dtype, tuple(shape))
         return name
+
+    def like(self, name: str, word: str = "before", *, order: Sequence[int] = (), dtype: int | None = None) -> str:
+        """A declared intermediate variable of the shape of variable ``name``, with its axes in another order, and of its type."""
+        known = self._variables[name]
+        size = tuple(known.dims[axis] for axis in order) if len(order) == len(known.dims) else known.dims
+        return self.temporary(f"{name}.{word}", size, dtype=known.dtype if dtype is None else dtype)
 
     def _declare(self, name: str, dtype: int, shape: tuple[int, ...], *, persistable: bool = False) -> None:
         self._variables[name] = Variable(name, VarType.LOD_TENSOR, dtype, shape, persistable)

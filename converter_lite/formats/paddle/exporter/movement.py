@@ -184,8 +184,9 @@ def _expand(lowering: Lowering, node: ir.Node) -> None:
     missing = len(wanted) - rank(node.inputs[0])
     name = lowering.tensor(node.inputs[0])
     if missing > 0:
-        lifted = lowering.temporary(f"{name}.lifted", dtype=element_type(node.outputs[0]))
-        reshape(lowering, name, lifted, (1,) * missing + shape(node.inputs[0]))
+        size = (*[1] * missing, *shape(node.inputs[0]))
+        lifted = lowering.temporary(f"{name}.lifted", size, dtype=element_type(node.outputs[0]))
+        reshape(lowering, name, lifted, size)
         name = lifted
     outputs = {"Out": [lowering.result(node.outputs[0])]}
     expanded = {"shape": ints(wanted)}

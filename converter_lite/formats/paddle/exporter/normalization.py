@@ -111,7 +111,8 @@ def _over_pictures(
         return
     if sizes[2:].count(-1) > 1:
         raise Unsupported(f"{node.op_type} of unknown dimensions", "give --inputShape")
-    flat, normalized = (lowering.temporary(f"{value.name}.{part}") for part in ("flat", "normalized"))
+    size = (*sizes[:2], 1, -1 if -1 in sizes[2:] else int(np.prod(sizes[2:])))
+    flat, normalized = (lowering.temporary(f"{value.name}.{part}", size) for part in ("flat", "normalized"))
     reshape(lowering, inputs["X"][0], flat, (0, 0, 1, -1))  # 0 keeps a size
     lowering.emit(operator, inputs | {"X": [flat]}, {"Y": [normalized], **unused}, attributes)
     reshape(lowering, normalized, result, (0, 0, *sizes[2:]))

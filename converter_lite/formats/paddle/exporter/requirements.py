@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from converter_lite.formats.requirements import DEVICE_FUSED, DEVICE_INLINED, DEVICE_OPSET, GraphRequirements
 
 EXPORTER_REQUIREMENTS = GraphRequirements(
@@ -62,3 +64,8 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
     ),
 )
 """Operators that it fuses, and those that are written with others first."""
+
+INFERENCE_REQUIREMENTS = replace(
+    EXPORTER_REQUIREMENTS, spelled_out=EXPORTER_REQUIREMENTS.spelled_out | {"Resize by fractions"}
+)
+"""Those of Paddle inference models, which oneDNN may compute."""

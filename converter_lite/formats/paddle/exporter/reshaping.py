@@ -79,7 +79,7 @@ def _dynamic_reshape(lowering: Lowering, node: ir.Node, name: str, result: str) 
 
 def cast(lowering: Lowering, name: str, source: VarType, to: VarType, result: str | None = None) -> str:
     """Variable ``name`` in another element type."""
-    made = result or lowering.temporary(f"{name}.{to.name.lower()}", dtype=to)
+    made = result or lowering.like(name, to.name.lower(), dtype=to)
     attributes = {"in_dtype": attr(int(source)), "out_dtype": attr(int(to))}
     lowering.emit("cast", {"X": [name]}, {"Out": [made]}, attributes, dtype="any")
     return made

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from converter_lite.formats.documentation import Page, quoted
-from converter_lite.formats.paddle.exporter.requirements import EXPORTER_REQUIREMENTS
+from converter_lite.formats.paddle.exporter.requirements import INFERENCE_REQUIREMENTS
 from converter_lite.formats.paddle.exporter.table import HANDLERS
 
 PAGE = Page(
@@ -15,7 +15,7 @@ PAGE = Page(
         f"{quoted(sorted(HANDLERS))}.",
         "",
         "Before that, other operators are written in their words: "
-        f"{quoted(sorted(EXPORTER_REQUIREMENTS.spelled_out - HANDLERS.keys()))}.",
+        f"{quoted(sorted(INFERENCE_REQUIREMENTS.spelled_out - HANDLERS.keys()))}.",
     ),
 )
 

@@ -12,7 +12,7 @@ from converter_lite.config.names import TargetDevice
 from converter_lite.errors import ConfigError, TargetError, UsageError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.paddle.exporter.build import lower, refuse
-from converter_lite.formats.paddle.exporter.requirements import EXPORTER_REQUIREMENTS
+from converter_lite.formats.paddle.exporter.requirements import INFERENCE_REQUIREMENTS
 from converter_lite.formats.paddle.inference_model.files import find_files
 from converter_lite.formats.paddle.inference_model.lowering import InferenceLowering
 from converter_lite.formats.paddle.inference_model.policy import NAME, WIDTHS, InferencePolicy
@@ -54,7 +54,7 @@ class InferenceFormat:
     suffix: str = ".pdmodel"
     beside: tuple[str, ...] = (PARAMETERS_SUFFIX,)
     is_timed: bool = False
-    requirements: GraphRequirements = EXPORTER_REQUIREMENTS
+    requirements: GraphRequirements = INFERENCE_REQUIREMENTS
     io_types: IoTypes = UNCHANGED_TYPES
 
     @classmethod

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from converter_lite.formats.paddle.exporter.lowering import Lowering, Unsupported, dims
 from converter_lite.formats.paddle.exporter.weights import StoredWeight, Transform
+from converter_lite.formats.paddle.inference_model.shields import Shields
 from converter_lite.formats.paddle.inference_model.spelling import SPELLINGS, complete
 from converter_lite.formats.paddle.kernels import KERNEL_ATTRIBUTE, Target, choose
 from converter_lite.formats.paddle.program import Attribute, Operator, Program, VarType, attr
@@ -77,6 +78,11 @@ class InferenceLowering(Lowering):
     _rounded: dict[tuple[ir.Value, float], str] = field(default_factory=dict)
     _constants: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     _turned: set[str] = field(default_factory=set)
+    _shields: Shields = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Nothing has been written yet."""
+        self._shields = Shields(self.parameters, self.like, lambda name: len(self._variables[name].dims))
 
     @property
     def runtime(self) -> str:
@@ -137,9 +143,7 @@ class InferenceLowering(Lowering):
             zero_point = self.parameter(f"{grid.name}@zero_point", np.zeros(grid.steps.shape, np.int32))
             self._constants[grid.name] = {"Scale": [scale], "ZeroPoint": [zero_point]}
         attributes = {"quant_axis": attr(grid.axis), "bit_length": attr(BITS), "round_type": attr(TIES_TO_EVEN)}
-        self.operators.append(
-            Operator(operator, {"X": [source], **self._constants[grid.name]}, {"Y": [result]}, attributes)
-        )
+        self._write(Operator(operator, {"X": [source], **self._constants[grid.name]}, {"Y": [result]}, attributes))
 
     def emit(
         self,
@@ -162,18 +166,19 @@ class InferenceLowering(Lowering):
         if not self._turned.isdisjoint(inputs.get("W", ())):
             made.attributes["trans_y"] = attr(True)
         is_integer, spelling = bool(made.get("enable_int8")), SPELLINGS.get(operator)
-        written = [made] if spelling is None else spelling(made, self._like)
+        written = [made] if spelling is None else spelling(made, self.like)
         for place, each in enumerate(written):
             complete(each)
-            if each.type in QUANTIZED_BY_ONEDNN and not (is_integer and place == 0):
-                each.attributes[SKIP] = attr(1)
-        self.operators.extend(written)
+            for copy in self._shields.copies(each):
+                self._write(copy)
+            self._write(each, is_integer=is_integer and place == 0)
         return made
 
-    def _like(self, name: str) -> str:
-        """A variable of the type and shape of another one."""
-        known = self._variables[name]
-        return self.temporary(f"{name}.before", known.dims, dtype=known.dtype)
+    def _write(self, operator: Operator, *, is_integer: bool = False) -> None:
+        if operator.type in QUANTIZED_BY_ONEDNN and not is_integer:
+            operator.attributes[SKIP] = attr(1)
+        self._shields.note(operator)
+        self.operators.append(operator)
 
     def program(self) -> Program:
         """The finished program, without the names of kernels that only Paddle-Lite looks for.
