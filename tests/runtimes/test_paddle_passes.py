@@ -17,8 +17,8 @@ from tests.runtimes.conftest import Tally
 from tests.runtimes.neighbours import before_convolutions, behind_convolutions
 from tests.runtimes.paddle_inference import InferenceCase, run_models
 from tests.runtimes.test_nb_operators import CASES, expected, mismatch
-from tests.runtimes.test_paddle_inference import FORMAT, RELEASES, fed, singles, write
-from tests.support import build, normal, run
+from tests.runtimes.test_paddle_inference import FORMAT, NEEDS_VNNI, RELEASES, fed, quantized, singles, write
+from tests.support import Samples, build, normal, run
 
 pytestmark = pytest.mark.runtime
 
@@ -113,6 +113,18 @@ def test_what_paddles_passes_misread_is_kept_from_them(way: str, release: str, t
             wrong[name] = problem
     tally(f"paddle {release}", f"misread, {way}", tried=len(cases), wrong=len(wrong))
     assert wrong == {}
+
+
+@NEEDS_VNNI
+@RELEASES
+def test_integer_matrices_behind_a_convolution_are_right(release: str, tmp_path: Path) -> None:
+    text = "a = Conv<pads=[1,1,1,1]>(x, w) b = Relu(a) c = MatMul(b, v) y = Conv(c, u)"
+    weights = {"w": normal(8, 8, 3, 3) / 8, "v": normal(16, 24) / 4, "u": normal(8, 8, 1, 1, seed=3) / 3}
+    model = build(f"g (float[1,8,8,16] x) => (float[1,8,8,24] y) {{ {text} }}", **weights)
+    feeds = Samples({"x": normal(1, 8, 8, 16, seed=seed)} for seed in range(4))
+    path = write(quantized(model, feeds), tmp_path / "m.pdmodel")
+    (found,) = run_models(release, [InferenceCase(path, fed(model, feeds[0]), "int8")], tmp_path)
+    assert mismatch(singles(found), outputs(model, feeds[0]), 0.03) == found.error == ""
 
 
 @RELEASES

@@ -35,7 +35,7 @@ COMPUTED_FIRST = frozenset({"concat", "matmul_v2"})
 """Operators whose first input passes follow to the operator that made it: a constant there ends the process."""
 
 BLOCKED = frozenset({"conv2d", "conv2d_transpose", "conv3d", "depthwise_conv2d", "depthwise_conv2d_transpose"})
-"""Operators whose results oneDNN keeps with channels in blocks, which its products of batches of matrices do not read."""
+"""Operators whose results oneDNN keeps with channels in blocks, which its products of matrices do not read."""
 
 PLAIN = frozenset(
     {
@@ -47,9 +47,6 @@ PLAIN = frozenset(
 
 QUANTIZATION = frozenset({"quantize_linear", "dequantize_linear"})
 """Operators that passes for integers take away."""
-
-MATRIX = 2
-"""Axes of a matrix."""
 
 
 @dataclass(slots=True)
@@ -80,7 +77,7 @@ class Shields:
 
     def _copy(self, operator: Operator, slot: str, place: int, name: str) -> Operator | None:
         kind, is_first = operator.type, slot == "X" and place == 0
-        if kind == "matmul_v2" and name in self._blocked and self.rank(operator.inputs["Y"][0]) != MATRIX:
+        if kind == "matmul_v2" and name in self._blocked:
             outputs = {"Out": [self.like(name)], "XShape": [self.like(name, "xshape")]}
             return Operator("reshape2", {"X": [name]}, outputs, {"shape": ints([0] * self.rank(name))})
         if is_first and (
