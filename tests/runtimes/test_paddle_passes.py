@@ -88,6 +88,13 @@ MISREAD = {
     "channels in blocks times a constant": f"{CONV} y = MatMul(a, p)",
     "channels in blocks times themselves": f"{CONV} b = Relu(a) c = Add(a, x) y = MatMul(b, c)",
     "channels in blocks behind a softmax": f"{CONV} b = Softmax<axis=3>(a) y = MatMul(q, b)",
+    "channels in blocks and a layer": f"{CONV} b = Mul(a, k) m = MatMul(b, t) n = Add(m, e) y = HardSwish(n)",
+    "channels in blocks that are normalized": f"{CONV} b = LayerNormalization(a, e) y = MatMul(q, b)",
+    "a product and its opposite": "b = MatMul(x, t) c = Neg(b) y = Concat<axis=1>(b, c)",
+    "elements repeated and divided": "b = Sigmoid(x) y = Div(e, b)",
+    "means divided": "m = ReduceMean<axes=[3]>(x) b = Sigmoid(x) y = Div(m, b)",
+    "one slope of rows": "r = Reshape(x, long) c = Conv(r, d) b = PRelu(c, o) y = Reshape(b, size)",
+    "one slope of all": "f = Flatten(x) b = PRelu(f, o) y = Reshape(b, size)",
 }
 """What Paddle's passes compute wrong, or end the process with, unless something stands between."""
 
@@ -101,11 +108,16 @@ def test_what_paddles_passes_misread_is_kept_from_them(way: str, release: str, t
         "q": normal(5, 6),
         "v": normal(144, 144) / 12,
         "p": normal(1, 4, 6, 3),
+        "t": normal(6, 6, seed=3),
+        "e": normal(6, seed=4),
+        "o": np.array([0.25], np.float32),
+        "d": normal(4, 4, 1, seed=5),
         "size": np.array([1, 4, 6, 6]),
+        "long": np.array([1, 4, 36]),
     }
     feed, wrong, cases = {"x": normal(1, 4, 6, 6, seed=2)}, {}, []
     for name, body in MISREAD.items():
-        model = build(f"g (float[1,4,6,6] x) => (float[1,e,h,i] y) {{ {body} }}", **constants)
+        model = build(f"g (float[1,4,6,6] x) => (float[1,e,h,i] y) {{ {body} }}", opset=17, **constants)
         cases.append((name, model, InferenceCase(prepared(model, tmp_path / f"{name}.pdmodel"), fed(model, feed), way)))
     results = run_models(release, [case for _, _, case in cases], tmp_path)
     for (name, model, _), found in zip(cases, results, strict=True):
@@ -125,6 +137,46 @@ def test_integer_matrices_behind_a_convolution_are_right(release: str, tmp_path:
     path = write(quantized(model, feeds), tmp_path / "m.pdmodel")
     (found,) = run_models(release, [InferenceCase(path, fed(model, feeds[0]), "int8")], tmp_path)
     assert mismatch(singles(found), outputs(model, feeds[0]), 0.03) == found.error == ""
+
+
+INTEGERS = {
+    "channels in blocks": "a = Conv(x, w) y = MatMul(a, t)",
+    "channels in blocks behind a Relu": "a = Conv(x, w) b = Relu(a) y = MatMul(b, t)",
+    "pictures grown": "a = ConvTranspose(x, u) y = Conv(a, w)",
+    "positions first": "a = Conv(x, w) r = Reshape(a, rows) b = Transpose<perm=[0,1,3,2]>(r) y = MatMul(b, v)",
+    "axes in a circle": "r = Reshape(x, parts) b = Transpose<perm=[1,2,3,0]>(r) y = MatMul(b, v)",
+    "a single row": "m = ReduceMean<axes=[3]>(x) y = MatMul(m, i)",
+}
+"""The same, where integers are computed."""
+
+
+@NEEDS_VNNI
+@RELEASES
+@pytest.mark.parametrize("way", ["cpu", "onednn", "int8"])
+def test_integers_that_paddles_passes_misread_are_kept_from_them(
+    way: str, release: str, tally: Tally, tmp_path: Path
+) -> None:
+    constants = {
+        "w": normal(4, 4, 1, 1),
+        "u": normal(4, 4, 1, 1, seed=3),
+        "t": normal(6, 6, seed=4) / 3,
+        "v": normal(4, 6, seed=5),
+        "i": normal(1, 6, seed=6),
+        "rows": np.array([1, 2, 4, 36]),
+        "parts": np.array([4, 1, 12, 6]),
+    }
+    feeds, wrong, cases = Samples({"x": normal(2, 4, 6, 6, seed=seed)} for seed in range(4)), {}, []
+    for name, body in INTEGERS.items():
+        model = build(f"g (float[2,4,6,6] x) => (float[d,e,h,i] y) {{ {body} }}", opset=17, **constants)
+        spelled = optimize(model.clone(), level="none", spelled_out=FORMAT.requirements.spelled_out).model
+        path = write(quantized(spelled, feeds), tmp_path / f"{name}.pdmodel")
+        cases.append((name, model, InferenceCase(path, {"x": feeds[0]["x"][None]}, way)))
+    results = run_models(release, [case for _, _, case in cases], tmp_path)
+    for (name, model, _), found in zip(cases, results, strict=True):
+        if problem := found.error or mismatch(singles(found), outputs(model, feeds[0]), 0.05):
+            wrong[name] = problem
+    tally(f"paddle {release}", f"misread integers, {way}", tried=len(cases), wrong=len(wrong))
+    assert wrong == {}
 
 
 @RELEASES

@@ -55,6 +55,7 @@ from converter_lite.passes.spelled_out.recurrent import spell_out_forms, spell_o
 from converter_lite.passes.spelled_out.resizing import spell_out_fractions, spell_out_resize
 from converter_lite.passes.spelled_out.scattering import spell_out_put_elements, spell_out_scatter
 from converter_lite.passes.spelled_out.sequences import spell_out_sequences
+from converter_lite.passes.spelled_out.simple import spell_out_repeated_dividends, spell_out_single_slopes
 from converter_lite.passes.spelled_out.spectra import spell_out_dft, spell_out_stft
 from converter_lite.passes.spelled_out.triangles import spell_out_triangles
 from converter_lite.passes.spelled_out.trigonometry import spell_out_functions, spell_out_tan
@@ -77,6 +78,7 @@ SPELLED_OUT: Mapping[str, Pass] = MappingProxyType(
         "Conv with computed filters": spell_out_computed_filters,
         "ConvTranspose": spell_out_grouped_deconvolution,
         "DFT": spell_out_dft,
+        "Div of repeated elements": spell_out_repeated_dividends,
         "Einsum": spell_out_einsum,
         "Equal": spell_out_infinite_equals,
         "GRU": spell_out_recurrent,
@@ -100,6 +102,7 @@ SPELLED_OUT: Mapping[str, Pass] = MappingProxyType(
         "MaxPool of volumes": spell_out_deep_pools,
         "MaxPool with places": spell_out_places_of_maxima,
         "MaxUnpool": spell_out_unpooling,
+        "PRelu of one slope": spell_out_single_slopes,
         "Pad": spell_out_padding,
         "Pad of whole numbers": spell_out_integer_padding,
         "ReduceLogSumExp": spell_out_log_sum_exp,

@@ -253,6 +253,18 @@ def test_transposed_convolutions_stay_float() -> None:
         assert policy.capability(node).stored
 
 
+@pytest.mark.parametrize("turned", ["", "<transB=1>"])
+def test_weights_of_a_single_row_stay_float(turned: str) -> None:
+    """oneDNN of 3.3.1 gives numbers of somewhere else for them."""
+    model = build(
+        f"g (float[4,1] x) => (float[4,6] y) {{ y = Gemm{turned}(x, w) }}", w=random(*((6, 1) if turned else (1, 6)))
+    )
+    (node,) = model.graph
+    found = InferencePolicy().capability(node)
+    assert "single row" in found.integer
+    assert "single row" in found.stored
+
+
 def test_reasons_name_paddle() -> None:
     reasons = [node.reason for node in full(small_network()).plan.nodes.values()]
     assert any("Paddle has no integer kernel" in reason for reason in reasons)

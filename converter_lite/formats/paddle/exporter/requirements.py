@@ -66,6 +66,8 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
 """Operators that it fuses, and those that are written with others first."""
 
 INFERENCE_REQUIREMENTS = replace(
-    EXPORTER_REQUIREMENTS, spelled_out=EXPORTER_REQUIREMENTS.spelled_out | {"Resize by fractions"}
+    EXPORTER_REQUIREMENTS,
+    spelled_out=EXPORTER_REQUIREMENTS.spelled_out
+    | {"Div of repeated elements", "PRelu of one slope", "Resize by fractions"},
 )
 """Those of Paddle inference models, which oneDNN may compute."""

@@ -82,7 +82,7 @@ class InferenceLowering(Lowering):
 
     def __post_init__(self) -> None:
         """Nothing has been written yet."""
-        self._shields = Shields(self.parameters, self.like, lambda name: len(self._variables[name].dims))
+        self._shields = Shields(self.parameters, self.like, lambda name: self._variables[name].dims)
 
     @property
     def runtime(self) -> str:
@@ -121,11 +121,20 @@ class InferenceLowering(Lowering):
         """
         step = self.activation_scale(value)
         if (value, step) not in self._rounded:
-            name, grid = self.tensor(value), _Grid(str(value.name), np.asarray([step], np.float32), -1)
+            name, grid = self._ordered(value), _Grid(str(value.name), np.asarray([step], np.float32), -1)
             rounded = self.temporary(f"{value.name}.quantized", dims(value))
             self._append("quantize_linear", name, rounded, grid)
             self._rounded[value, step] = self._dequantize(rounded, dims(value), grid)
         return self._rounded[value, step], step
+
+    def _ordered(self, value: ir.Value) -> str:
+        """A tensor whose integers are to be read, in an order in which oneDNN reads them right."""
+        name, by_product = self.tensor(value), any(use.node.op_type in TURNED for use in value.uses())
+        copy = self._shields.ordered(name, by_product=by_product)
+        if copy is None:
+            return name
+        self._write(copy)
+        return copy.outputs["Out"][0]
 
     def int8_output(self, value: ir.Value) -> bool:
         """Results are floats: where they are read as integers, that stands before the reader."""

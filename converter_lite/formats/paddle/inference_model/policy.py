@@ -23,11 +23,17 @@ WIDTHS = (8,)
 """Widths of integer weights."""
 
 
+PRODUCTS = ("Gemm", "MatMul")
+"""ONNX operators whose weights are matrices."""
+
 UNPREPARED = ("ConvTranspose", "Gather")
 """ONNX operators whose integer weights Paddle's passes for oneDNN read as floats: they prepare convolutions and products."""
 
 UNSIGNED = QuantSpec(bits=8, signed=False)
 """Grid of oneDNN's results that are never negative."""
+
+MATRIX = 2
+"""Axes of a matrix."""
 
 RELU6 = (0.0, 6.0)
 """Bounds of the only Clip that oneDNN computes with a convolution."""
@@ -52,6 +58,9 @@ class InferencePolicy(PaddlePolicy):
         """What Paddle can do with a node: what Paddle-Lite's kernels for ARM can, where the passes prepare the weight."""
         found = PaddlePolicy("arm").capability(node)
         integer, stored = (reason.replace("Paddle-Lite", "Paddle") for reason in (found.integer, found.stored))
+        if node.op_type in PRODUCTS and _depth(node) == 1:
+            alone = "oneDNN reads integer weights of a single row wrong"
+            integer, stored = integer or alone, stored or alone
         if is_recurrent(node):
             stored = "weights of recurrent layers stay float"
         if node.op_type in UNPREPARED and stored_weight(node) is not None:
@@ -67,6 +76,14 @@ class InferencePolicy(PaddlePolicy):
             return grid
         scale = (grid.scale.astype(np.float64) * grid.spec.qmax / UNSIGNED.qmax).astype(np.float32)
         return QuantParams(scale, np.zeros_like(grid.zero_point), UNSIGNED)
+
+
+def _depth(node: ir.Node) -> int:
+    """How many products each result of a matrix product sums; 0 if that is not known."""
+    size = g.static_shape(node.inputs[1])
+    if size is None or len(size) != MATRIX:
+        return 0
+    return size[1 if g.int_attribute(node, "transB", 0) else 0]
 
 
 def _is_known_positive(producer: ir.Node) -> bool:

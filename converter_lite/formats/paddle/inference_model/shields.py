@@ -5,7 +5,7 @@ Measured with 2.6.2 and 3.3.1 (``docs/formats/paddle_inference.md``): results ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from converter_lite.formats.paddle.program import Operator, ints
@@ -37,9 +37,12 @@ COMPUTED_FIRST = frozenset({"concat", "matmul_v2"})
 BLOCKED = frozenset({"conv2d", "conv2d_transpose", "conv3d", "depthwise_conv2d", "depthwise_conv2d_transpose"})
 """Operators whose results oneDNN keeps with channels in blocks, which its products of matrices do not read."""
 
+DECONVOLUTIONS = frozenset({"conv2d_transpose", "depthwise_conv2d_transpose"})
+"""Those whose results 2.6.2 cannot make integers of where there is more than one picture: the process ends."""
+
 PLAIN = frozenset(
     {
-        *("cast", "cumsum", "expand_v2", "gather", "instance_norm", "layer_norm", "matmul_v2", "pad3d", "reshape2"),
+        *("cast", "cumsum", "expand_v2", "gather", "instance_norm", "matmul_v2", "pad3d", "reshape2"),
         *("slice", "squeeze2", "tile", "transpose2", "unsqueeze2", "where"),
     }
 )
@@ -47,6 +50,12 @@ PLAIN = frozenset(
 
 QUANTIZATION = frozenset({"quantize_linear", "dequantize_linear"})
 """Operators that passes for integers take away."""
+
+MATRIX = 2
+"""Axes of a matrix."""
+
+SWAPPED = 2
+"""Axes that a transposition may move which becomes a part of an integer product."""
 
 
 @dataclass(slots=True)
@@ -56,14 +65,18 @@ class Shields:
     Attributes:
         parameters: Names of constants.
         like: A new variable of the type and shape of another, named after it and a word.
-        rank: Number of axes of a variable, 0 if it is not known.
+        sizes: Dimensions of a variable, none if its rank is not known.
     """
 
     parameters: Container[str]
     like: Callable[..., str]
-    rank: Callable[[str], int]
+    sizes: Callable[[str], tuple[int, ...]]
     _activated: set[str] = field(default_factory=set)
     _blocked: set[str] = field(default_factory=set)
+    _deconvolved: set[str] = field(default_factory=set)
+    _products: set[str] = field(default_factory=set)
+    _reshaped: dict[str, bool] = field(default_factory=dict)
+    _turned: dict[str, bool] = field(default_factory=dict)
 
     def copies(self, operator: Operator) -> Iterator[Operator]:
         """Operators to be written in front of one, whose inputs are changed to their results."""
@@ -77,14 +90,35 @@ class Shields:
 
     def _copy(self, operator: Operator, slot: str, place: int, name: str) -> Operator | None:
         kind, is_first = operator.type, slot == "X" and place == 0
-        if kind == "matmul_v2" and name in self._blocked:
-            outputs = {"Out": [self.like(name)], "XShape": [self.like(name, "xshape")]}
-            return Operator("reshape2", {"X": [name]}, outputs, {"shape": ints([0] * self.rank(name))})
+        is_fused_right = not self._turned.get(name, True)  # floats, in any order of the axes
+        if kind == "matmul_v2" and not is_fused_right and (made := self.ordered(name)) is not None:
+            return made
         if is_first and (
-            (kind in ACTIVATIONS and name in self._activated) or (kind in COMPUTED_FIRST and name in self.parameters)
+            (kind in ACTIVATIONS and name in self._activated)
+            or (kind in COMPUTED_FIRST and name in self.parameters)
+            or (kind == "scale" and name in self._products)
         ):
-            return Operator("assign", {"X": [name]}, {"Out": [self.like(name)]}, {})
+            return self._assigned(name)
         return None
+
+    def _assigned(self, name: str) -> Operator:
+        return Operator("assign", {"X": [name]}, {"Out": [self.like(name)]}, {})
+
+    def ordered(self, name: str, *, by_product: bool = True) -> Operator | None:
+        """What puts the elements of a tensor in the order of its axes; ``None`` where whoever reads it needs none.
+
+        Args:
+            name: The tensor.
+            by_product: A product of matrices reads it; otherwise it only becomes integers.
+        """
+        if by_product and name in self._turned:
+            return self._assigned(name)
+        size = self.sizes(name)
+        is_read_wrong = name in self._blocked if by_product else name in self._deconvolved and size[:1] != (1,)
+        if not is_read_wrong or len(size) <= MATRIX:
+            return None
+        outputs = {"Out": [self.like(name)], "XShape": [self.like(name, "xshape")]}
+        return Operator("reshape2", {"X": [name]}, outputs, {"shape": ints([0] * len(size))})
 
     def note(self, operator: Operator) -> None:
         """Remember an operator that was written."""
@@ -92,5 +126,20 @@ class Shields:
         made = {name for names in operator.outputs.values() for name in names}
         if operator.type in ACTIVATIONS or (operator.type in QUANTIZATION and read & self._activated):
             self._activated |= made
+        if operator.type == "matmul_v2":
+            self._products |= made
+        if operator.type == "reshape2":
+            self._reshaped |= dict.fromkeys(made, not read.isdisjoint(self._blocked))
+        if operator.type == "transpose2":
+            (source,) = operator.inputs["X"]
+            if source in self._reshaped and (self._reshaped[source] or not _is_swap(operator.get("axis"))):
+                self._turned |= dict.fromkeys(made, self._reshaped[source])
         if operator.type in BLOCKED or (operator.type not in PLAIN and read & self._blocked):
             self._blocked |= made
+        if operator.type in DECONVOLUTIONS or (operator.type not in PLAIN | BLOCKED and read & self._deconvolved):
+            self._deconvolved |= made
+
+
+def _is_swap(order: Sequence[int]) -> bool:
+    """Whether two axes change their places, and no others."""
+    return sum(place != axis for place, axis in enumerate(order)) == SWAPPED
