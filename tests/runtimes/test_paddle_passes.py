@@ -129,10 +129,16 @@ def test_what_paddles_passes_misread_is_kept_from_them(way: str, release: str, t
 
 @NEEDS_VNNI
 @RELEASES
-def test_integer_matrices_behind_a_convolution_are_right(release: str, tmp_path: Path) -> None:
-    text = "a = Conv<pads=[1,1,1,1]>(x, w) b = Relu(a) c = MatMul(b, v) y = Conv(c, u)"
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("a = Conv<pads=[1,1,1,1]>(x, w) b = Relu(a) c = MatMul(b, v) y = Conv(c, u)", id="blocks"),
+        pytest.param("a = MatMul(x, v) b = Neg(a) c = MatMul(b, t) y = Conv(c, u)", id="a negative factor"),
+    ],
+)
+def test_integer_matrices_are_right_behind_what_the_passes_misread(text: str, release: str, tmp_path: Path) -> None:
     weights = {"w": normal(8, 8, 3, 3) / 8, "v": normal(16, 24) / 4, "u": normal(8, 8, 1, 1, seed=3) / 3}
-    model = build(f"g (float[1,8,8,16] x) => (float[1,8,8,24] y) {{ {text} }}", **weights)
+    model = build(f"g (float[1,8,8,16] x) => (float[1,8,8,24] y) {{ {text} }}", **weights, t=normal(24, 24) / 5)
     feeds = Samples({"x": normal(1, 8, 8, 16, seed=seed)} for seed in range(4))
     path = write(quantized(model, feeds), tmp_path / "m.pdmodel")
     (found,) = run_models(release, [InferenceCase(path, fed(model, feeds[0]), "int8")], tmp_path)

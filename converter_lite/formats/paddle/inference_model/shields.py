@@ -49,7 +49,8 @@ PLAIN = frozenset(
 """Operators whose results have their elements in the order of their axes, whatever they read."""
 
 QUANTIZATION = frozenset({"quantize_linear", "dequantize_linear"})
-"""Operators that passes for integers take away."""
+"""Operators that passes for integers take away. They compute the grid behind a ``scale`` from the one in front of it and the
+factor: with a negative one, integers behind it get the wrong sign."""
 
 MATRIX = 2
 """Axes of a matrix."""
@@ -96,7 +97,7 @@ class Shields:
         if is_first and (
             (kind in ACTIVATIONS and name in self._activated)
             or (kind in COMPUTED_FIRST and name in self.parameters)
-            or (kind == "scale" and name in self._products)
+            or (kind == "scale" and (name in self._products or operator.get("scale") < 0 or operator.get("bias")))
         ):
             return self._assigned(name)
         return None
