@@ -27,6 +27,9 @@ NOTHING_FOUND = "nothing is found in any sample, so the cosine proves nothing: g
 ALL_ZERO = "all outputs are 0 in every sample, so the comparison proves nothing: give samples for which they are not"
 """What is said where random numbers are lengths of nothing, for one."""
 
+PARTLY_NAN = "holds NaN, which is not compared,"
+"""What is said of an output of which the other values are compared."""
+
 _NO_AXES: Mapping[str, frozenset[int]] = MappingProxyType({})
 _NO_THRESHOLDS: Mapping[str, float] = MappingProxyType({})
 
@@ -56,13 +59,15 @@ def compare(
         threads: Samples that run side by side.
 
     A warning counts the samples that cannot be compared, including those for which the float model gives no finite value; the
-    cosine is 0 if none can. Another one says that all outputs are 0.
+    cosine is 0 if none can. Others count the samples in which the float model gives NaN beside numbers, and say that all outputs
+    are 0.
 
     Raises:
         QualityError: The written model gives NaN or infinite values where the float model does not, or different shapes.
     """
     sums = [ErrorSums(nothing=thresholds.get(name, 0.0)) for name in reference.output_names]
     left: Counter[tuple[str, str]] = Counter()
+    partly: Counter[str] = Counter()
     count = 0
     for expected, given in _outputs(reference, written, samples, threads):
         count += 1
@@ -71,8 +76,12 @@ def compare(
             reason = _add(total, expected[name], given[written_name], name, open_axes.get(name, frozenset()))
             if reason:
                 left[name, reason] += 1
+            elif _holds_nan(expected[name]):
+                partly[name] += 1
     for (name, reason), times in left.items():
         _log.warning("output %s %s in %d of %d samples, which are not compared", name, reason, times, count)
+    for name, times in partly.items():
+        _log.warning("output %s of the float model %s in %d of %d samples", name, PARTLY_NAN, times, count)
     for total, name in zip(sums, reference.output_names, strict=True):
         if 0 < total.empty == total.count:
             _log.warning("output %s: %s", name, NOTHING_FOUND)
@@ -109,6 +118,10 @@ def _add(total: ErrorSums, expected: NDArray[Any], given: NDArray[Any], name: st
         return "of the float model is NaN or infinite"
     total.add(x[finite], y[finite])
     return ""
+
+
+def _holds_nan(array: NDArray[Any]) -> bool:
+    return array.dtype.kind == "f" and bool(np.isnan(array).any())
 
 
 def _accuracy(name: str, total: ErrorSums, count: int) -> OutputAccuracy:

@@ -116,6 +116,14 @@ def test_samples_in_which_the_float_model_fails_are_left_out_with_a_warning(capl
     assert (accuracy.cosine, accuracy.sqnr) == (0, 0)
 
 
+def test_outputs_that_are_nan_in_part_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    half, masked = np.array([1.0, np.nan]), np.array([1.0, -np.inf])
+    compare(Fixed(y=half, z=masked), Fixed(y=half, z=masked), samples(0, 0))
+    assert [record.getMessage() for record in caplog.records] == [
+        "output y of the float model holds NaN, which is not compared, in 2 of 2 samples"
+    ]
+
+
 def test_other_shapes_are_refused() -> None:
     with pytest.raises(QualityError, match=r"output y: the written model gives shape \[3\] instead of \[2\]"):
         compare(Fixed(y=np.ones(2)), Fixed(y=np.ones(3)), samples(0))
