@@ -10,7 +10,6 @@ import onnx
 import onnx_ir as ir
 
 from converter_lite import graph as g
-from converter_lite.analysis.interface import take_types
 from converter_lite.analysis.taps import type_integers
 from converter_lite.errors import ModelError, UsageError
 from converter_lite.formats.base import FileOptions
@@ -21,6 +20,7 @@ from converter_lite.formats.source import ModelFiles, Source
 from converter_lite.passes.input_shapes import fix_input_shapes
 from converter_lite.passes.pipeline import ALL_REWRITES, settle
 from converter_lite.passes.shapes import infer_shapes
+from converter_lite.passes.taken_types import take_types
 from converter_lite.passes.widening import HALVES, compute_in_float32
 from converter_lite.pipeline.prepare import Preparation
 

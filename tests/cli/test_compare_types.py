@@ -48,3 +48,15 @@ def test_layers_of_a_file_with_integer_ends_are_cut_out(workshop: Workshop) -> N
         models = (f"{part}/{kind}/model.onnx" for kind in ("float", "quantized"))
         again = command("compare", *models, f"--inputs={part}/float")
         assert (again.status, "1 layer compared" in again.out) == (0, True), again
+
+
+@pytest.mark.parametrize("kind", ["UINT8", "FLOAT16"])
+def test_an_input_that_nothing_reads_takes_the_samples_of_the_float_model(workshop: Workshop, kind: str) -> None:
+    unread = "g (float[N,3,8,8] x, float[N,2] u) => (float[N,20,8,8] y) { y = Conv<pads = [1,1,1,1]>(x, w_conv) }"
+    onnx.save(model_proto(unread, w_conv=normal(20, 3, 3, 3)), workshop.model)
+    write_bins(workshop.folder / "samples", 4, (1, 8, 8, 3))
+    write_bins(workshop.folder / "unread", 4, (1, 2))
+    config = changed(FULL, data_preprocess_param={"calibrate_path": "x:samples,u:unread"})
+    workshop.succeed(f"--inputDataType={kind}", config=config)
+    outcome = command("compare", "model.onnx", "out.onnx", "--configFile=quant.cfg", "--minCosine=0.99")
+    assert outcome.status == 0, outcome

@@ -9,6 +9,7 @@ from converter_lite.errors import ModelError
 from converter_lite.formats.paddle.program import NbFile
 from converter_lite.graph import Names, add_initializer, constant, input_at
 from converter_lite.passes.scalars import take_scalars
+from converter_lite.passes.taken_types import take_types
 from converter_lite.quantization.plan import NodeMode, QuantizedModel, QuantPlan
 
 
@@ -29,7 +30,7 @@ def proof_model(quantized: QuantizedModel, like: ir.Model, *, ends_at_127: bool 
     model = qdq_model(quantized)
     if ends_at_127:
         _end_at_127(model, quantized.plan)
-    _take_types(model, like)
+    take_types(model, like)  # files have float16 and double inputs as float32
     take_scalars(model, like)
     return ir.to_proto(model).SerializeToString()
 
@@ -50,22 +51,6 @@ def _end_at_127(model: ir.Model, plan: QuantPlan) -> None:
         clip.outputs[0].name, clip.outputs[0].shape, clip.outputs[0].dtype = clip.name, value.shape, ir.DataType.FLOAT
         model.graph.insert_before(node, clip)
         node.replace_input_with(0, clip.outputs[0])
-
-
-def _take_types(model: ir.Model, like: ir.Model) -> None:
-    """Make the inputs of ``model`` take the samples of ``like``: files have float16 and double inputs as float32."""
-    wanted = {value.name: value.dtype for value in like.graph.inputs}
-    for value in model.graph.inputs:
-        dtype = wanted.get(value.name)
-        if value.dtype is not ir.DataType.FLOAT or dtype not in (ir.DataType.FLOAT16, ir.DataType.DOUBLE):
-            continue
-        cast = ir.node("Cast", [value], attributes={"to": ir.DataType.FLOAT.value}, name=f"{value.name}_as_float")
-        cast.outputs[0].name, cast.outputs[0].shape, cast.outputs[0].dtype = cast.name, value.shape, value.dtype
-        for node, position in list(value.uses()):
-            if node is not cast:
-                node.replace_input_with(position, cast.outputs[0])
-        model.graph.insert_before(next(iter(model.graph)), cast)
-        value.dtype = dtype
 
 
 def refuse_nan(file: NbFile) -> None:

@@ -1,4 +1,4 @@
-"""The inputs of a quantized file with the types of its float model, whatever types they were given."""
+"""The inputs of a file with the types of the model that it was made from, whatever types they were given."""
 
 from __future__ import annotations
 
@@ -19,12 +19,16 @@ def take_types(model: ir.Model, like: ir.Model) -> None:
     wanted = {value.name: value.dtype for value in like.graph.inputs}
     for value in model.graph.inputs:
         kind = wanted.get(value.name)
-        if kind in FLOATS and value.dtype not in (kind, None) and value.uses():
+        if kind in FLOATS and value.dtype not in (kind, None):
             _take(model.graph, value, kind or ir.DataType.FLOAT)
 
 
 def _take(graph: ir.Graph, value: ir.Value, kind: ir.DataType) -> None:
-    readers, grid = list(value.uses()), _grid(value)
+    readers = list(value.uses())
+    if not readers:
+        value.type = ir.TensorType(kind)
+        return
+    grid = _grid(value)
     given = value.dtype if not grid else ir.DataType.FLOAT
     if given not in FLOATS or given is None:
         return
