@@ -39,7 +39,10 @@ class ActivationQuantMethod(Word):
 
     MAX_MIN = "MAX_MIN", "smallest and largest value"
     KL = "KL", "least Kullback-Leibler divergence of the histograms"
-    REMOVAL_OUTLIER = "REMOVAL_OUTLIER", "the same without the outermost 0.01 percent of each sample"
+    REMOVAL_OUTLIER = (
+        "REMOVAL_OUTLIER",
+        "MAX_MIN without the outermost 0.01 percent of each sample, averaged over samples",
+    )
     PERCENTILE = "PERCENTILE", "fixed share of the histogram", True
     MSE = "MSE", "least squared error", True
 

@@ -54,4 +54,8 @@ def chosen_rewrites(level: str, config: QuantizationConfig | None, log: Log) -> 
             problems.append(f"{where}: no rewrite is called {name!r}{hint}")
     if problems:
         raise ConfigError(problems[0], where=where, problems=tuple(problems))
-    return Rewrites("none" if config.registry.disable_fusion is Switch.ON else level, frozenset(without))
+    is_off = config.registry.disable_fusion is Switch.ON
+    if without and (is_off or level == "none"):
+        reason = "disable_fusion=on" if is_off else "--optimize=none"
+        log.warning(f"{where}: has no effect with {reason}, which leaves out all rewrites")
+    return Rewrites("none" if is_off else level, frozenset(without))

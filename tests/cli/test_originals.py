@@ -79,6 +79,18 @@ def test_a_fusion_is_left_out(workshop: Workshop, registry: dict[str, str]) -> N
     assert kinds("out.onnx") == {"Conv", "BatchNormalization"}
 
 
+@pytest.mark.parametrize("registry", [{}, {"disable_fusion": "on"}])
+def test_leaving_a_fusion_out_where_none_is_done_is_warned_about(workshop: Workshop, registry: dict[str, str]) -> None:
+    flags = [] if registry else ["--optimize=none"]
+    outcome = workshop.convert(*flags, config={"registry": {"fusion_blacklists": "ConvBatchNormFusion", **registry}})
+    assert (
+        "fusion_blacklists: has no effect with " + ("disable_fusion=on" if registry else "--optimize=none")
+        in outcome.err
+    )
+    outcome = workshop.convert(config={"registry": {"fusion_blacklists": "ConvBatchNormFusion"}})
+    assert "has no effect" not in outcome.err
+
+
 SIZES = """g (float[2,12] x) => (float[3,8] y) {
     c = Cast<to=1>(sizes) d = Mul(c, two) s = Cast<to=7>(d) z = Reshape(x, s) y = Relu(z) }"""
 """A shape that is known when constants are computed."""
