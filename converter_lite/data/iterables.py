@@ -158,7 +158,11 @@ def _array(value: Any, where: str) -> NDArray[Any]:
 
 def _feed(sample: Any, inputs: Sequence[InputSpec], where: str) -> Feed:
     named = _named(sample, inputs, where)
-    return {spec.name: _fit(_array(named[spec.name], f"{where}, input '{spec.name}'"), spec, where) for spec in inputs}
+    feed = {spec.name: _fit(_array(named[spec.name], f"{where}, input '{spec.name}'"), spec, where) for spec in inputs}
+    if not any(array.size or 0 in spec.shape for spec, array in zip(inputs, feed.values(), strict=True)) and inputs:
+        shapes = ", ".join(format_shape(array.shape) for array in feed.values())
+        raise DataError(f"the sample holds nothing (shape {shapes})", where=where, hint="Leave it out.")
+    return feed
 
 
 def _named(sample: Any, inputs: Sequence[InputSpec], where: str) -> dict[str, Any]:

@@ -177,8 +177,8 @@ def examine(
 
 
 def _without_content(spec: InputSpec, feeds: Sequence[Feed]) -> Finding | None:
-    arrays = [feed[spec.name] for feed in feeds]
-    if not np.issubdtype(spec.dtype, np.floating) or arrays[0].size < 2:
+    arrays = [feed[spec.name] for feed in feeds if feed[spec.name].size]  # states of no step are empty
+    if not np.issubdtype(spec.dtype, np.floating) or not arrays or arrays[0].size < 2:
         return None
     if all(np.ptp(array) == 0 for array in arrays):
         text = f"input '{spec.name}': every value of a sample is the same; are these the right files, and read as they are meant?"

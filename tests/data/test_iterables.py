@@ -150,6 +150,16 @@ def test_a_sample_with_nan_is_named_and_infinity_is_data() -> None:
         list(IterableDataset([picture(0), broken], [PICTURE]))
 
 
+def test_a_sample_of_which_every_input_is_empty_is_refused() -> None:
+    batch, state = InputSpec("x", np.dtype(np.float32), (None, 2)), InputSpec("state", np.dtype(np.float32), (None, 3))
+    empty, full = np.zeros((0, 2), np.float32), np.ones((1, 3), np.float32)
+    with pytest.raises(DataError, match=r"sample 2: the sample holds nothing \(shape \[0,2\]\)"):
+        list(IterableDataset([np.ones((1, 2), np.float32), empty], [batch]))
+    assert only((empty, full), batch, state)["x"].shape == (0, 2)
+    fixed = InputSpec("x", np.dtype(np.float32), (0, 2))
+    assert only(empty, fixed)["x"].shape == (0, 2)
+
+
 def test_integers_that_do_not_fit_the_type_are_refused() -> None:
     spec = InputSpec("ids", np.dtype(np.uint8), (None, 2))
     assert only(np.array([0, 255]), spec)["ids"].dtype == np.uint8

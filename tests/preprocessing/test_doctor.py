@@ -265,6 +265,14 @@ def test_inputs_that_are_no_pictures_are_left_alone() -> None:
     assert mistakes(model, [{"x": 1000 * normal(1, 40, seed=seed)} for seed in range(4)]) == set()
 
 
+def test_states_of_no_step_are_passed_over() -> None:
+    model = build("g (float[1,T,4] past, float[1,4] x) => (float[1,T,4] y) { y = Add(past, x) }")
+    lengths, x = (2, 0), normal(1, 4)
+    assert mistakes(model, [{"past": normal(1, length, 4), "x": x + length} for length in lengths]) == set()
+    zeros = [{"past": np.zeros((1, length, 4), np.float32), "x": x + length} for length in lengths]
+    assert [(finding.mistake, finding.input) for finding in found(model, zeros)] == [(Mistake.CONSTANT, "past")]
+
+
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [
