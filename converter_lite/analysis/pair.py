@@ -156,13 +156,28 @@ def _runnable(path: Path, runnable: Callable[..., bytes | Path], like: ir.Model)
 
 
 def _check_interface(reference: ir.Model, quantized: ir.Model, path: Path) -> None:
+    hint = "both files must be made from the same model"
     ours, theirs = ([str(v.name) for v in model.graph.inputs] for model in (reference, quantized))
     if set(theirs) - set(ours):
         raise ModelError(
             f"its inputs are {', '.join(theirs)}, those of the float model {', '.join(ours)}",
             where=str(path),
-            hint="both files must be made from the same model",
+            hint=hint,
         )
+    shapes = {str(value.name): value.shape for value in reference.graph.inputs}
+    for value in quantized.graph.inputs:
+        given, wanted = value.shape, shapes[str(value.name)]
+        if given is not None and wanted is not None and not _can_be_equal(given, wanted):
+            raise ModelError(
+                f"its input '{value.name}' has the shape {given}, that of the float model {wanted}",
+                where=str(path),
+                hint=hint,
+            )
     counts = len(reference.graph.outputs), len(quantized.graph.outputs)
     if counts[0] != counts[1]:
         raise ModelError(f"it has {counts[1]} outputs, the float model {counts[0]}", where=str(path))
+
+
+def _can_be_equal(one: ir.Shape, other: ir.Shape) -> bool:
+    pairs = zip(one, other, strict=False)
+    return len(one) == len(other) and all(a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in pairs)

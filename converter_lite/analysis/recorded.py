@@ -68,7 +68,8 @@ def read_archive(path: Path) -> Sample:
         with open_regular(path) as file, np.load(file, allow_pickle=False) as data:
             return {name: data[name] for name in data.files}
     except BROKEN_ARCHIVE as error:
-        raise DataError(f"the samples cannot be read: {error}", where=str(path), hint="give an .npz file") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "they are no .npz file of numbers"
+        raise DataError(f"the samples cannot be read: {reason}", where=str(path), hint="give an .npz file") from error
 
 
 def _read_set(folder: Path, specs: Sequence[InputSpec]) -> Sample:

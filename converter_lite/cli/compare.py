@@ -67,7 +67,7 @@ ORDERS = ("worst", "graph")
 @unsafe_models
 @option("threads", "Worker threads; 0 = one per core.", "0", metavar="N")
 def compare_command(float_model: Path, quantized_model: Path, **options: Any) -> int:
-    """Compare FLOAT_MODEL (of any framework that is read) and QUANTIZED_MODEL (.onnx, .ms, .nb) layer by layer.
+    """Compare FLOAT_MODEL (of any framework that is read) and QUANTIZED_MODEL (.onnx, .ms, .nb, .pdmodel) layer by layer.
 
     QUANTIZED_MODEL may also be outputs that another runtime recorded: an .npz file, a folder of them, or the .json file of
     polygraphy run --save-outputs.

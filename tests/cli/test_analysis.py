@@ -245,6 +245,7 @@ def test_compare_fails_below_the_gate_and_still_writes(converted: Workshop) -> N
         (("model.onnx", "out.onnx", "--samples=0"), 2, "--samples"),
         (("model.onnx", "out.onnx", "--csv=out.onnx"), 2, "overwrite an input"),
         (("model.onnx", "out.onnx", "--inputs=absent"), 1, "no recorded samples"),
+        (("model.onnx", "out.onnx", "--inputs=out.onnx"), 1, "cannot be read: they are no .npz file of numbers"),
         (("model.onnx", "out.onnx", "--breakBelow=2"), 2, "--breakBelow"),
     ],
 )
@@ -255,6 +256,15 @@ def test_compare_refuses_what_makes_no_sense(
     assert (outcome.status, outcome.out) == (status, ""), outcome
     assert words in outcome.err
     assert json.loads(Path("r.json").read_text(encoding="utf-8"))["status"] == status
+
+
+@pytest.mark.parametrize("sizes", ["N,3,9,8", "3,8,8"])
+def test_compare_names_an_input_of_another_shape(workshop: Workshop, sizes: str) -> None:
+    for name, shape in (("model.onnx", "N,3,8,8"), ("other.onnx", sizes)):
+        onnx.save(build_proto(f"g (float[{shape}] x) => (float[{shape}] y) {{ y = Relu(x) }}"), name)
+    outcome = command("compare", "model.onnx", "other.onnx")
+    assert outcome.status == 1
+    assert f"its input 'x' has the shape [{sizes}], that of the float model [N,3,8,8]" in outcome.err
 
 
 def test_sensitivity_prints_ranks_and_the_line_for_a_goal(workshop: Workshop) -> None:
