@@ -3,6 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from converter_lite.passes.pipeline import optimize
+from converter_lite.passes.spelled_out.constants import spell_out_constant_outputs
 from converter_lite.passes.spelled_out.functions import (
     spell_out_celu,
     spell_out_log_softmax,
@@ -254,6 +255,15 @@ def test_vectors_in_products_are_matrices(left: str, right: str, size: str) -> N
     )
     model = build(text.replace("[1,]", "[1]"), first=np.array([0]))
     assert_applies(spell_out_vector_products, model, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [("float[2]", "value_floats = [1.0, -2.0]"), ("int64[1]", "value_ints = [3]")]
+)
+def test_a_constant_that_is_an_output_is_copied(kind: str, value: str) -> None:
+    model = build(f"g (float[2,3] x) => (float[2,3] y, {kind} k) {{ y = Relu(x) k = Constant<{value}>() }}")
+    assert_applies(spell_out_constant_outputs, model, 1, random_feed(model))
+    assert operators(model) == {"Relu": 1, "Identity": 1}
 
 
 def test_nan_is_what_is_not_at_most_infinite() -> None:

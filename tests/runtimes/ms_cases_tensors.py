@@ -30,6 +30,11 @@ def shapes() -> Iterator[Case]:
     yield case("gather_in_another_order", "Gather", values((4, 4)), ints(2, 0, 3, 1), axis=1)
     yield case("transpose_5d", "Transpose", values((2, 3, 4, 2, 2)), perm=[0, 2, 1, 4, 3])
     yield case("identity", "Identity", x)
+    beside = [
+        helper.make_node("Relu", ["x0"], ["y0"], name="relu"),
+        helper.make_node("Constant", [], ["y1"], name="constant", value_floats=[1.0, -2.0, 3.0]),
+    ]
+    yield Case("constant_output", build(beside, {"x0": x}, {}, 2, 17), {"x0": x}, 2e-5)
     yield case("concat_channels", "Concat", x, values(seed=1), axis=1)
     yield case("concat_width", "Concat", x, const(IMAGE), axis=-1)
     yield case("concat_matrix", "Concat", values((3, 4)), values((2, 4), 1), axis=0)

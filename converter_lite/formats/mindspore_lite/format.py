@@ -45,6 +45,7 @@ MS_REQUIREMENTS = GraphRequirements(
             "Celu",
             "Col2Im",
             "Concat of truth values",
+            "Constant",
             "Conv",
             "Conv of long rows",
             "ConcatFromSequence",

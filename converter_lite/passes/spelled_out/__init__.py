@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from converter_lite.passes.rewrite import Pass
 from converter_lite.passes.spelled_out.choices import spell_out_choices, spell_out_computed_bounds
+from converter_lite.passes.spelled_out.constants import spell_out_constant_outputs
 from converter_lite.passes.spelled_out.dilated import spell_out_dilated_pools
 from converter_lite.passes.spelled_out.einsum import spell_out_einsum
 from converter_lite.passes.spelled_out.filters import spell_out_computed_filters
@@ -74,6 +75,7 @@ SPELLED_OUT: Mapping[str, Pass] = MappingProxyType(
         "Clip": spell_out_computed_bounds,
         "Col2Im": spell_out_blocks,
         "ConcatFromSequence": spell_out_sequences,
+        "Constant": spell_out_constant_outputs,
         "Conv": spell_out_volumes,
         "Conv with computed filters": spell_out_computed_filters,
         "ConvTranspose": spell_out_grouped_deconvolution,

@@ -21,6 +21,7 @@ EXPORTER_REQUIREMENTS = GraphRequirements(
             "Col2Im",
             "Concat of truth values",
             "ConcatFromSequence",
+            "Constant",
             "Conv",
             "Conv with computed filters",
             "DFT",
