@@ -34,7 +34,6 @@ from converter_lite.errors import (
     EXIT_INTERRUPTED,
     EXIT_USAGE,
     ConverterError,
-    TargetError,
     UsageError,
     refused_by_system,
 )
@@ -229,11 +228,11 @@ def written_target(names: Sequence[str]) -> str:
     """The first target that can be written.
 
     Raises:
-        TargetError: None of them can.
+        UsageError: None of them can.
     """
     written = [name for name in names if name in WRITABLE]
     if not written:
-        raise TargetError(
+        raise UsageError(
             f"files for {', '.join(names)} need graph passes that only the original's opt has",
             where="--valid_targets",
             hint="use arm, x86 or host here, or that opt",

@@ -331,3 +331,26 @@ def test_inspect_says_whether_weights_of_quantized_models_can_saturate(workshop:
     sentence = "no integer kernel of an x86 processor can saturate"
     assert [sentence in said[name] for name in ("grid", "uint8", "pairs")] == [False, True, True]
     assert "saturate" not in command("inspect", "model.onnx").out
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--saveType=PADDLE", "--fp16=on"],
+        ["--saveType=NAIVE_BUFFER", "--fp16=on"],
+        ["--saveType=NAIVE_BUFFER", "--nbTarget=x86", "--nbFp16=on"],
+        ["--saveType=NAIVE_BUFFER", "--inputDataType=INT8"],
+        ["--saveType=PADDLE", "--outputDataType=UINT8"],
+        ["--saveType=MINDIR_LITE", "--inputDataType=UINT8"],
+    ],
+)
+def test_a_flag_that_the_format_does_not_have_is_a_wrong_command_line(workshop: Workshop, flags: list[str]) -> None:
+    outcome = workshop.convert(*flags)
+    assert outcome.status == 2
+    assert f"ERROR {flags[-1]}: " in outcome.err
+
+
+@pytest.mark.parametrize("kind", ["MINDIR_LITE", "NAIVE_BUFFER", "PADDLE"])
+def test_a_device_that_the_format_does_not_have_is_a_wrong_configuration(workshop: Workshop, kind: str) -> None:
+    config = changed(FULL, full_quant_param={"target_device": "DSP"})
+    assert workshop.convert(f"--saveType={kind}", config=config).status == 2

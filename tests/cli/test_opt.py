@@ -117,7 +117,7 @@ def test_the_first_of_several_targets_counts(targets: list[str], target: str, on
 def test_a_target_that_only_the_original_can_write_is_refused_with_what_to_do(
     target: str, onnx_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 't'}", f"--valid_targets={target}") == 1
+    assert run(f"--model_file={onnx_file}", f"--optimize_out={tmp_path / 't'}", f"--valid_targets={target}") == 2
     assert capsys.readouterr().err == (
         f"Error: --valid_targets: files for {target} need graph passes that only the original's opt has\n"
         "  use arm, x86 or host here, or that opt\n"
@@ -423,7 +423,7 @@ def test_operators_of_a_model_are_listed_and_judged(
 def test_operators_of_a_program_are_listed_before_a_target_is_refused(
     paddle_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(f"--model_dir={paddle_folder}", "--print_model_ops=true", "--valid_targets=opencl") == 1
+    assert run(f"--model_dir={paddle_folder}", "--print_model_ops=true", "--valid_targets=opencl") == 2
     shown = capsys.readouterr()
     assert shown.out.splitlines()[1].split() == ["OP_name", "kARM", "kHost", "kOpenCL"]
     assert "supports this model" not in shown.out

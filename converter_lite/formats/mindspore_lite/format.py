@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from converter_lite.errors import TargetError
+from converter_lite.errors import UsageError
 from converter_lite.formats import permutation as pm
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.mindspore_lite.enums import Format
@@ -105,12 +105,12 @@ class MsFormat:
         """The format with the options of a request.
 
         Raises:
-            TargetError: Element types were asked for that the runtime's integer files do not have.
+            UsageError: Element types were asked for that the runtime's integer files do not have.
         """
         asked = options.io_types
         for kind, word in (("input", asked.inputs), ("output", asked.outputs)):
             if word not in ("DEFAULT", "FLOAT"):
-                raise TargetError(
+                raise UsageError(
                     f"{kind}s of a .ms file keep the model's types, as float32 or int32, and cannot become {word}",
                     where=f"--{kind}DataType={word}",
                     hint="leave it at DEFAULT, or use --saveType=ONNX",

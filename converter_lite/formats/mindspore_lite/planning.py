@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from converter_lite import graph as g
 from converter_lite.config.names import TargetDevice
-from converter_lite.errors import TargetError
+from converter_lite.errors import ConfigError
 from converter_lite.formats.mindspore_lite.exporter.clamps import inner_activation
 from converter_lite.formats.mindspore_lite.policy import (
     DYNAMIC_OPERATORS,
@@ -47,10 +47,10 @@ def for_device(choice: Choice, *, packed: bool) -> Choice:
         packed: Integers of any width are stored without gaps; otherwise grids are of whole bytes.
 
     Raises:
-        TargetError: The device is another one.
+        ConfigError: The device is another one.
     """
     if choice.target.name not in DEVICES:
-        raise TargetError(
+        raise ConfigError(
             f"a .ms file with integers for {choice.target.name} is not written: no runtime for it is at hand to prove it",
             where="[full_quant_param] target_device",
             hint="use --saveType=ONNX, or target_device=CPU",

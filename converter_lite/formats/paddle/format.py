@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from converter_lite.config.names import TargetDevice
-from converter_lite.errors import ConfigError, TargetError
+from converter_lite.errors import ConfigError, UsageError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.paddle.exporter.build import NbOptions, build, refuse_unwritable
 from converter_lite.formats.paddle.exporter.requirements import EXPORTER_REQUIREMENTS
@@ -74,10 +74,10 @@ class NbFormat:
         """The format with the options of a request.
 
         Raises:
-            TargetError: An option asks for something that the format does not have.
+            UsageError: An option asks for something that the format does not have.
         """
         if options.fp16:
-            raise TargetError(
+            raise UsageError(
                 "a .nb file has no float16 constants",
                 where="--fp16=on",
                 hint="use --fp16=off; --nbFp16=on computes in float16",
@@ -86,7 +86,7 @@ class NbFormat:
         if flags.nb_fp16 and flags.nb_target != "arm":
             from converter_lite.formats.paddle.exporter.half import ONLY_ON_ARM
 
-            raise TargetError(ONLY_ON_ARM, where="--nbFp16=on", hint="use --nbTarget=arm, or leave --nbFp16 out")
+            raise UsageError(ONLY_ON_ARM, where="--nbFp16=on", hint="use --nbTarget=arm, or leave --nbFp16 out")
         refuse_other_types(options.io_types, "a .nb file")
         return cls(
             *(flags.nb_target, flags.nb_fp16, flags.nb_meta_version, flags.nb_sparse_threshold, flags.nb_protobuf),
@@ -110,8 +110,7 @@ class NbFormat:
         """The choice for the processors of the file; x86 computes with integers only if the configuration names it.
 
         Raises:
-            TargetError: The configuration names another device.
-            ConfigError: A ``.nb`` file has no such quantization.
+            ConfigError: The configuration names another device, or a ``.nb`` file has no such quantization.
         """
         devices = (TargetDevice.CPU.value, self.target.upper())
         refuse_choice(choice, devices, f"a .nb file for {self.target}")

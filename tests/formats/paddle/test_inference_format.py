@@ -13,7 +13,7 @@ import pytest
 
 from converter_lite.calibration.context import CalibrationContext
 from converter_lite.config import config_from_mapping
-from converter_lite.errors import ConfigError, ConverterError, ModelError, TargetError
+from converter_lite.errors import ConfigError, ConverterError, ModelError, TargetError, UsageError
 from converter_lite.formats.base import FileOptions
 from converter_lite.formats.paddle.format import NbFormat
 from converter_lite.formats.paddle.inference_model.files import read_program
@@ -333,7 +333,7 @@ def test_the_forecast_is_the_size(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_it_does_not_have_are_refused(options: FileOptions, said: str) -> None:
-    with pytest.raises(TargetError, match=said):
+    with pytest.raises(UsageError, match=said):
         output_format("PADDLE", options)
 
 
@@ -351,7 +351,7 @@ def choice(**sections: dict[str, str]) -> Choice:
         ({"common_quant_param": {"quant_type": "WEIGHT_QUANT", "bit_num": "0"}}, ConfigError, "searched widths"),
         (
             {"common_quant_param": {"quant_type": "FULL_QUANT"}, "full_quant_param": {"target_device": "DSP"}},
-            TargetError,
+            ConfigError,
             "the rules of DSP",
         ),
     ],

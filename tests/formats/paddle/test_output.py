@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from converter_lite.errors import TargetError
+from converter_lite.errors import TargetError, UsageError
 from converter_lite.formats.base import FileOptions
 from converter_lite.formats.paddle.exporter.build import NbOptions, check
 from converter_lite.formats.paddle.exporter.build import build as build_file
@@ -80,9 +80,9 @@ def test_what_the_target_lacks_is_reported_before_any_work() -> None:
 
 
 def test_options_that_the_format_lacks_are_refused() -> None:
-    with pytest.raises(TargetError, match="float16"):
+    with pytest.raises(UsageError, match="float16"):
         NbFormat.of(FileOptions(fp16=True))
-    with pytest.raises(TargetError, match="types"):
+    with pytest.raises(UsageError, match="types"):
         NbFormat.of(FileOptions(io_types=IoTypes("INT8", "DEFAULT")))
 
 

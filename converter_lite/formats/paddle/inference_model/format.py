@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from converter_lite.config.names import TargetDevice
-from converter_lite.errors import ConfigError, TargetError, UsageError
+from converter_lite.errors import ConfigError, UsageError
 from converter_lite.formats.base import FileOptions, Written
 from converter_lite.formats.paddle.exporter.build import lower, refuse
 from converter_lite.formats.paddle.exporter.requirements import INFERENCE_REQUIREMENTS
@@ -62,10 +62,10 @@ class InferenceFormat:
         """The format with the options of a request.
 
         Raises:
-            TargetError: An option asks for something that the format does not have.
+            UsageError: An option asks for something that the format does not have.
         """
         if options.fp16:
-            raise TargetError("a Paddle model is written without float16", where="--fp16=on", hint="use --fp16=off")
+            raise UsageError("a Paddle model is written without float16", where="--fp16=on", hint="use --fp16=off")
         refuse_other_types(options.io_types, "a Paddle model")
         return cls(beside=(PARAMETERS_SUFFIX, PIR_SUFFIX) if _is_pir(options.source) else (PARAMETERS_SUFFIX,))
 
@@ -86,8 +86,7 @@ class InferenceFormat:
         """The choice with what Paddle can compute with integers.
 
         Raises:
-            TargetError: The configuration names a device.
-            ConfigError: A Paddle model has no such quantization.
+            ConfigError: The configuration names a device, or a Paddle model has no such quantization.
         """
         del model
         refuse_choice(choice, (TargetDevice.CPU.value,), "a Paddle model")
