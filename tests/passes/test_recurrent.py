@@ -3,7 +3,7 @@ from collections.abc import Callable
 import onnx_ir as ir
 import pytest
 
-from converter_lite.passes.spelled_out.recurrent import spell_out_forms, spell_out_recurrent
+from converter_lite.passes.spelled_out.recurrent import MOST_STEPS, spell_out_forms, spell_out_recurrent
 from tests.support import (
     assert_applies,
     assert_refuses,
@@ -42,6 +42,22 @@ def test_recurrent_layers_are_written_out_step_by_step(kind: str, direction: str
 def test_an_lstm_whose_cell_state_nobody_reads_stays() -> None:
     text = "g (float[4,2,6] x) => (float[4,1,2,5] y, float[1,2,5] h) { y, h, c = LSTM<hidden_size=5>(x, w, r) }"
     assert_refuses(spell_out_recurrent, build(text, opset=14, w=normal(1, 20, 6), r=normal(1, 20, 5)))
+
+
+@pytest.mark.parametrize(("op", "gates", "more"), [("LSTM", 4, ""), ("GRU", 3, ", linear_before_reset=1")])
+def test_a_long_layer_that_runs_backwards_runs_forwards_over_steps_in_the_opposite_order(
+    op: str, gates: int, more: str
+) -> None:
+    steps = MOST_STEPS + 1
+    layer = f'{op}<hidden_size=5, direction="reverse"{more}>(x, w, r)'
+    text = f"g (float[{steps},2,6] x) => (float[{steps},1,2,5] y, float[1,2,5] h) {{ y, h = {layer} }}"
+    model = build(text, opset=14, w=normal(1, gates * 5, 6), r=normal(1, gates * 5, 5))
+    assert_applies(spell_out_recurrent, model, 1)
+    assert operators(model) == {"Gather": 2, op: 1}
+    text = f"g (float[{steps},2,6] x) => (float[1,2,5] h) {{ y, h = {layer} }}"
+    model = build(text, opset=14, w=normal(1, gates * 5, 6), r=normal(1, gates * 5, 5))
+    assert_applies(spell_out_recurrent, model, 1)
+    assert operators(model) == {"Gather": 1, op: 1}
 
 
 @pytest.mark.parametrize("rule", [spell_out_recurrent, spell_out_forms])

@@ -171,6 +171,12 @@ CASES: dict[str, ir.Model] = {
         )
         for name in names
     },
+    "a long LSTM backwards": build(
+        """g (float[2,70,6] x) => (float[70,1,2,5] y) {
+            t = Transpose<perm=[1,0,2]>(x) a, h = LSTM<hidden_size=5, direction="reverse">(t, w, r) y = Sub(a, h) }""",
+        w=normal(1, 20, 6) / 3,
+        r=normal(1, 20, 5) / 3,
+    ),
     "a Fourier transform": build(
         "g (float[2,3,20,1] x) => (float[2,3,20,2] y) { y = DFT(x, , axis) }", opset=20, axis=np.array(2)
     ),

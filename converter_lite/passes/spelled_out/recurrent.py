@@ -44,13 +44,17 @@ def spell_out_recurrent(model: ir.Model) -> int:
     """Write out layers step by step where a runtime lacks a variant, and name no activations that are the usual ones.
 
     Written out: every RNN, a layer that runs backwards only, an LSTM whose cell state is read or that has peepholes, a GRU that
-    resets before the product (``linear_before_reset=0``), other activations, with at most :data:`MOST_STEPS` steps.
+    resets before the product (``linear_before_reset=0``), other activations, with at most :data:`MOST_STEPS` steps. A longer one
+    that runs backwards only is one that runs forwards, over steps in the opposite order.
 
     Refused: unknown sizes, weights that are not constant, sequence lengths, clipping, other layouts, and activations that are no
     operators.
     """
     nodes = [node for node in model.graph if is_op(node, *GATES)]
-    return sum(_plain(node) + (_is_needed(node) and _written_out(model.graph, node)) for node in nodes)
+    return sum(
+        _plain(node) + (_is_needed(node) and (_written_out(model.graph, node) or _turned(model.graph, node)))
+        for node in nodes
+    )
 
 
 def spell_out_forms(model: ir.Model) -> int:
@@ -205,6 +209,25 @@ def _written_out(graph: ir.Graph, node: ir.Node) -> bool:
             joined = layer.put("Concat", *ends, shape=(directions, batch, hidden), axis=0)
             _take(value, joined)
     remove(node)
+    return True
+
+
+def _turned(graph: ir.Graph, node: ir.Node) -> bool:
+    x, shape, y = node.inputs[0], g.static_shape(node.inputs[0]), node.outputs[0]
+    is_plain = g.input_at(node, 4) is None and not g.int_attribute(node, "layout", 0)
+    if _direction(node) != "reverse" or x is None or shape is None or not is_plain:
+        return False
+    order = g.add_initializer(graph, f"{node.name}_order", np.arange(shape[0], dtype=np.int64)[::-1])
+    node.replace_input_with(0, insert(graph, node, "Gather", (x, order), shape, axis=0))
+    node.attributes["direction"] = ir.AttrString("direction", "forward")
+    if not g.is_read(y):
+        return True
+    back = ir.node("Gather", [y, order], {"axis": 0})
+    graph.insert_after(node, back)
+    name, y.name = y.name, f"{y.name}_turned"
+    y.replace_all_uses_with(back.outputs[0], replace_graph_outputs=True)
+    back.replace_input_with(0, y)
+    back.outputs[0].name, back.outputs[0].shape, back.outputs[0].type = name, y.shape, y.type
     return True
 
 

@@ -92,8 +92,6 @@ def _without_padding(lowering: Lowering, joined: str, size: tuple[int, int, int,
 
 
 def _refuse(node: ir.Node) -> None:
-    if g.text_attribute(node, "direction", "forward") == "reverse":
-        raise Unsupported("a recurrent network that runs backwards only", f"reverse the input before it; {WRITTEN_OUT}")
     if any(name in node.attributes for name in ("clip", "activations", "activation_alpha", "activation_beta")):
         raise Unsupported("clip or other activation functions of a recurrent network")
     if g.int_attribute(node, "layout", 0) or g.int_attribute(node, "input_forget", 0):
@@ -106,6 +104,8 @@ def _refuse(node: ir.Node) -> None:
         raise Unsupported("the cell state of an LSTM as an output", WRITTEN_OUT)
     if node.op_type == "GRU" and not g.int_attribute(node, "linear_before_reset", 0):
         raise Unsupported("a GRU with linear_before_reset = 0", f"Paddle-Lite computes the other form; {WRITTEN_OUT}")
+    if g.text_attribute(node, "direction", "forward") == "reverse":
+        raise Unsupported("a recurrent network that runs backwards only over a number of steps that is not fixed")
 
 
 def _initial_states(lowering: Lowering, node: ir.Node, size: tuple[int, int, int], units: int) -> list[str]:
