@@ -66,6 +66,7 @@ def run_file(data: bytes, feeds: Sequence[Sequence[Array]], folder: Path, *, ker
 def _written(run: Run, stem: Path) -> dict[str, Any]:
     model, error = stem.with_suffix(".tflite"), stem.with_suffix(".error")
     model.write_bytes(run.data)
+    error.unlink(missing_ok=True)
     feeds = [stem.with_suffix(f".in{index}.npz") for index in range(len(run.feeds))]
     for path, feed in zip(feeds, run.feeds, strict=True):
         np.savez(path, **{f"in{index}": array for index, array in enumerate(feed)})

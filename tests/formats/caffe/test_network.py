@@ -263,3 +263,18 @@ def test_a_weight_file_in_place_of_the_description_is_refused(tmp_path: Path) ->
     with pytest.raises(ModelError, match="this is a binary file") as caught:
         read(path)
     assert "--modelFile names the .prototxt" in caught.value.hint
+
+
+def test_fields_beside_the_parameters_that_caffe_does_not_have_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = "propagate_down: false loss_weight: 1 include { phase: TEST } dropout_param { dropout_ratio: 0.5 }"
+    layers = (
+        layer("ReLU", f"{own} relu_parm {{ negative_slope: 0.1 }}", name="first")
+        + layer("ReLU", "need_quantize: true", "y", "z", "second")
+        + layer("TanH", "need_quantize: true tanh_param { engine: CAFFE }", "z", "w", "third")
+    )
+    read(save(tmp_path, net(layers)))
+    (count, misspelt) = [record.getMessage() for record in caplog.records]
+    assert count.endswith("layer 'second' (ReLU): its field need_quantize (and that of 1 more) is not read")
+    assert misspelt.endswith("layer 'first' (ReLU): its field relu_parm is not read; did you mean relu_param?")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -14,8 +16,44 @@ from converter_lite.formats.caffe.importer.shape import is_idle
 from converter_lite.formats.caffe.importer.table import KINDS, REFUSED
 from converter_lite.formats.caffe.network import Layer, Network, naming
 
+_log = logging.getLogger(__name__)
+
 SHOWN = 5
 """Layers that a message names."""
+
+OWN_FIELDS = (
+    *(
+        "name",
+        "type",
+        "bottom",
+        "top",
+        "phase",
+        "loss_weight",
+        "param",
+        "blobs",
+        "propagate_down",
+        "include",
+        "exclude",
+    ),
+    *("blobs_lr", "weight_decay", "blob_share_mode"),
+)
+"""Fields of every layer, in the present format and in the old one."""
+
+UNUSED = (
+    *(
+        "accuracy",
+        "contrastive_loss",
+        "data",
+        "dropout",
+        "dummy_data",
+        "hdf5_data",
+        "hdf5_output",
+        "hinge_loss",
+        "image_data",
+    ),
+    *("infogain_loss", "loss", "memory_data", "python", "recurrent", "spp", "transform", "window_data"),
+)
+"""Caffe's parameters (``*_param``) of layers that compute nothing here, or cannot be translated."""
 
 
 def to_model(network: Network, *, input_shapes: Mapping[str, Sequence[int]] | None = None) -> ir.Model:
@@ -32,6 +70,7 @@ def to_model(network: Network, *, input_shapes: Mapping[str, Sequence[int]] | No
     shapes = dict(input_shapes or {})
     _check_kinds(network)
     network = replace(network, layers=[layer for layer in network.layers if not is_idle(layer)])
+    _warn_of_fields(network)
     importer = Importer(network=network)
     with naming(network.where):
         for name, declared in network.inputs:
@@ -117,6 +156,23 @@ def _translate(importer: Importer, layer: Layer) -> None:
             f"the weight file has {len(layer.blobs)} blobs for it, and its parameters ask for {importer.blobs_used}",
             hint="the description and the weights are of different networks",
         )
+
+
+def _warn_of_fields(network: Network) -> None:
+    """Name fields beside the layers' own parameters that Caffe does not have: a fork's, or misspelt."""
+    known = {*OWN_FIELDS, *(f"{name}_param" for name in UNUSED), *(kind.message for kind in KINDS.values())}
+    unread: Counter[str] = Counter()
+    first: dict[str, Layer] = {}
+    for layer in network.layers:
+        kind = KINDS[layer.type]
+        for name in layer.message.fields.keys() - known - (set() if kind.message else {*kind.fields.split()}):
+            unread[name] += 1
+            first.setdefault(name, layer)
+    for name, count in sorted(unread.items()):
+        others = f" (and that of {count - 1} more)" if count > 1 else ""
+        message = KINDS[first[name].type].message
+        near = did_you_mean(name, [message]) if message else ""
+        _log.warning("%s: its field %s%s is not read%s", first[name].place, name, others, near)
 
 
 def _check_fields(given: Mapping[str, object], kind: Kind) -> None:
