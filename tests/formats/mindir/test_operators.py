@@ -9,6 +9,7 @@ import pytest
 
 from converter_lite.formats.registration import joined
 from tests.formats.mindir.cases import ACTIVATION, ARITHMETIC, LINEAR, Case
+from tests.formats.mindir.cases_functions import CASES as FUNCTIONS
 from tests.formats.mindir.cases_images import CONVOLUTION, NORMALIZATION, POOLING, RESIZING
 from tests.formats.mindir.cases_recurrent import RECURRENT
 from tests.formats.mindir.cases_tensors import INDEXING, REDUCTION, SHAPE
@@ -18,7 +19,7 @@ from tests.formats.mindir.files import read, run, save
 
 CASES = joined(
     *(ARITHMETIC, ACTIVATION, LINEAR, CONVOLUTION, POOLING, WINDOWS, VOLUMES, NORMALIZATION),
-    *(RECURRENT, RESIZING, REDUCTION, SHAPE, INDEXING),
+    *(RECURRENT, RESIZING, REDUCTION, SHAPE, INDEXING, FUNCTIONS),
 )
 
 

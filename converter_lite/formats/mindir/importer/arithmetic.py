@@ -300,6 +300,7 @@ KINDS: dict[str, Kind] = {
     "LogicalAnd": Kind(_binary("And"), _TWO, "And"),
     "LogicalOr": Kind(_binary("Or"), _TWO, "Or"),
     "LogicalXor": Kind(_binary("Xor"), _TWO, "Xor"),
+    **{name: Kind(_binary(name), _TWO, name) for name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")},
     "IsFinite": Kind(_is_finite, "x", "IsNaN, IsInf, Or, Not"),
     **dict.fromkeys(("Select", "SelectV2"), Kind(_select, "condition x y", "Where")),
     **dict.fromkeys(("MaskedFill", "MaskedFillScalar"), Kind(_masked_fill, "x mask value", "Where")),
