@@ -64,9 +64,9 @@ def decide_nodes(model: ir.Model, target: Policy, skip: frozenset[str]) -> Quant
     if target.costs is None and target.float_small_numbers:
         _leave_depthwise_alone(model, plan)  # rule 6
     kept = dict(plan.nodes)
-    if (
+    while (
         target.costs is not None and Regions(model, plan, target, target.costs, reads_integer).leave_slow_ones()
-    ):  # rule 7
+    ):  # rule 7: what it leaves may part regions
         _follow_clamps(model, plan)
         _drop_islands(model, plan, target)
     if not plan.quantized_nodes and (not skip or not decide_nodes(model, target, frozenset()).computes_with_integers):

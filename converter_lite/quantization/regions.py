@@ -229,6 +229,8 @@ class Regions:
             lost += (costs.grouped[0] + costs.grouped[1] * math.prod(shape[2:])) * places
         if groups == 1 and shape[1] <= PICTURE_CHANNELS and math.prod(shape[2:]) <= PICTURE_KERNEL:
             return -lost - costs.picture * thousands
+        if groups == 1 and 1 < shape[1] <= PICTURE_CHANNELS and len(shape) == PICTURE_RANK:
+            lost += costs.window * thousands / shape[0] * shape[2]
         return self._dense(millions, shape) - lost
 
     def _lost_by_single_channels(self, results: int, channels: int, millions: float, thousands: float) -> float:

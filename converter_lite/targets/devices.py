@@ -44,6 +44,7 @@ CPU = TargetSpec(
         multiplied=1500,
         grouped=(3.0, 2.0),
         picture=0.3,
+        window=4.5,
         series=0.1,
         volume=5.0,
         # 1.4 times what they take alone: tensors of a network come from further away, and a gain has to be one everywhere

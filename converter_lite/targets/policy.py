@@ -89,6 +89,7 @@ class KernelCosts:
         grouped: Lost by a convolution of groups of channels, or of a single channel, for each thousand of its groups at all
             places, and for each element of the kernel there.
         picture: Lost by a small kernel over the few channels of a picture, for each thousand results.
+        window: Lost by a larger kernel over two to four channels, for each thousand of its rows at all places: they are gathered.
         series: Saved by a kernel over one dimension, for each thousand elements of all channels at all places.
         volume: Lost by a convolution over three dimensions, for each thousand elements of kernels at all places.
         quantize, dequantize: Of a tensor, and for each thousand of its elements.
@@ -110,6 +111,7 @@ class KernelCosts:
     multiplied: float
     grouped: tuple[float, float]
     picture: float
+    window: float
     series: float
     volume: float
     quantize: tuple[float, float]

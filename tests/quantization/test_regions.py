@@ -228,6 +228,37 @@ def test_a_small_product_behind_a_pool_of_integers_stays_with_it() -> None:
     assert modes == dict.fromkeys("abrpfy", "INTEGER")
 
 
+def test_a_region_that_additions_in_float_part_is_judged_again() -> None:
+    def block(data: str, result: str, name: str) -> str:
+        layers = f"{name}t = Tanh({data}) {name}c = Conv({name}t, w1) {name}d = Conv<pads=[1,1,1,1]>({name}c, w2)"
+        return f"{layers} {name}e = Conv({name}d, w3) {result} = Add({data}, {name}e)"
+
+    layers = (
+        f"a = Conv(x, w0) {block('a', 'p', 'f')} q = MaxPool<kernel_shape=[8,8], strides=[8,8]>(p) {block('q', 'r', 'g')} "
+        'u = Resize<mode="nearest">(r, none, scales) z = Add(p, u) y = Conv(z, w0)'
+    )
+    weights = {"w0": normal(64, 64, 1, 1), "w1": normal(32, 64, 1, 1), "w2": normal(32, 32, 3, 3)}
+    weights |= {"w3": normal(64, 32, 1, 1), "none": np.array([], np.float32), "scales": np.float32([1, 1, 8, 8])}
+    modes, _ = planned(f"g (float[1,64,16,16] x) => (float[1,64,16,16] y) {{ {layers} }}", **weights)
+    assert (modes["z"], modes["p"], modes["fd"]) == ("FLOAT", "FLOAT", "INTEGER")
+    assert (modes["a"], modes["y"]) == ("WEIGHT", "WEIGHT")  # alone now, and worth no conversions
+
+
+@pytest.mark.parametrize(
+    ("channels", "mode"),
+    [
+        (3, "WEIGHT"),  # an integer kernel gathers each row of the kernel
+        (8, "INTEGER"),
+    ],
+)
+def test_a_large_kernel_over_a_picture_stays_float(channels: int, mode: str) -> None:
+    graph = f"g (float[1,{channels},128,128] x, float[1,64,40,40] p) => (float[1,32,32,32] y, float[1,64,40,40] q)"
+    weights = {"w1": normal(32, channels, 7, 7), "w2": normal(64, 64, 1, 1)}
+    layers = "y = Conv<strides=[4,4], pads=[3,3,3,3]>(x, w1) c = Conv(p, w2) q = Conv(c, w2)"
+    modes, _ = planned(f"{graph} {{ {layers} }}", **weights)
+    assert (modes["y"], modes["q"]) == (mode, "INTEGER")
+
+
 def test_pictures_that_float_convolutions_keep_in_blocks_are_put_in_order_for_integers() -> None:
     text = """g (float[1,64,20,20] x) => (float[1,128,20,20] y) {
         a = Conv<group=64, pads=[1,1,1,1]>(x, w1) b = Relu(a) c = Conv(b, w2) y = Tanh(c) }"""
