@@ -92,10 +92,10 @@ def test_the_parameters_that_are_read_are_not_overwritten(
 
 
 def test_what_it_cannot_hold_is_refused(workshop: Workshop) -> None:
-    assert "float16" in workshop.fail(1, PADDLE, "--fp16=on")
-    assert "cannot become INT8" in workshop.fail(1, PADDLE, "--inputDataType=INT8")
+    assert "float16" in workshop.fail(2, PADDLE, "--fp16=on")
+    assert "cannot become INT8" in workshop.fail(2, PADDLE, "--inputDataType=INT8")
     device = changed(FULL, full_quant_param={"target_device": "ARM"})
-    assert "cannot follow the rules of ARM" in workshop.fail(1, PADDLE, config=device)
+    assert "cannot follow the rules of ARM" in workshop.fail(2, PADDLE, config=device)
 
 
 def test_flags_of_other_formats_have_no_effect_with_a_word(workshop: Workshop) -> None:
