@@ -67,6 +67,12 @@ class Shields:
         parameters: Names of constants.
         like: A new variable of the type and shape of another, named after it and a word.
         sizes: Dimensions of a variable, none if its rank is not known.
+        _activated: Results of activations.
+        _blocked: What may lie with its channels in blocks.
+        _deconvolved: What may lie as a transposed convolution gave it.
+        _products: Results of products of matrices.
+        _reshaped: Reshaped variables, and whether what was reshaped lay in blocks.
+        _turned: Those of them that were transposed so that an integer product takes both steps as its own, and the same.
     """
 
     parameters: Container[str]
