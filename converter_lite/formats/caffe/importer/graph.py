@@ -22,36 +22,14 @@ SHOWN = 5
 """Layers that a message names."""
 
 OWN_FIELDS = (
-    *(
-        "name",
-        "type",
-        "bottom",
-        "top",
-        "phase",
-        "loss_weight",
-        "param",
-        "blobs",
-        "propagate_down",
-        "include",
-        "exclude",
-    ),
-    *("blobs_lr", "weight_decay", "blob_share_mode"),
+    *("name", "type", "bottom", "top", "phase", "loss_weight", "param", "blobs", "propagate_down"),
+    *("include", "exclude", "blobs_lr", "weight_decay", "blob_share_mode"),
 )
 """Fields of every layer, in the present format and in the old one."""
 
 UNUSED = (
-    *(
-        "accuracy",
-        "contrastive_loss",
-        "data",
-        "dropout",
-        "dummy_data",
-        "hdf5_data",
-        "hdf5_output",
-        "hinge_loss",
-        "image_data",
-    ),
-    *("infogain_loss", "loss", "memory_data", "python", "recurrent", "spp", "transform", "window_data"),
+    *("accuracy", "contrastive_loss", "data", "dropout", "dummy_data", "hdf5_data", "hdf5_output", "hinge_loss"),
+    *("image_data", "infogain_loss", "loss", "memory_data", "python", "recurrent", "spp", "transform", "window_data"),
 )
 """Caffe's parameters (``*_param``) of layers that compute nothing here, or cannot be translated."""
 

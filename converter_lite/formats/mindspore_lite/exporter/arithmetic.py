@@ -11,8 +11,9 @@ import onnx_ir as ir
 
 from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import DataType, QuantType
+from converter_lite.formats.mindspore_lite.exporter.building import Unsupported
 from converter_lite.formats.mindspore_lite.exporter.common import Lower, elementwise, pointwise, required
-from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering
 from converter_lite.graph import int_attribute, is_constant, scalar
 
 

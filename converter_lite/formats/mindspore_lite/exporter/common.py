@@ -9,7 +9,8 @@ import onnx_ir as ir
 
 from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import ActivationType, DataType
-from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.exporter.building import Unsupported
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering
 from converter_lite.formats.permutation import Perm
 from converter_lite.graph import input_at, int_attribute
 

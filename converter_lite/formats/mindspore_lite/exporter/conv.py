@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import Format, PadMode, QuantType
+from converter_lite.formats.mindspore_lite.exporter.building import Unsupported
 from converter_lite.formats.mindspore_lite.exporter.common import (
     Lower,
     as_image,
@@ -18,7 +19,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
     strided_slice,
     top_bottom_left_right,
 )
-from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering
 from converter_lite.formats.mindspore_lite.exporter.pad import pad_image
 from converter_lite.formats.mindspore_lite.exporter.weights import bias_array, int8_weight, int32_bias, scaled, weight
 from converter_lite.formats.mindspore_lite.policy import needs_one_scale

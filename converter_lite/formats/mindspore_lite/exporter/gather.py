@@ -7,8 +7,9 @@ import onnx_ir as ir
 
 from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import DataType, QuantType
+from converter_lite.formats.mindspore_lite.exporter.building import Unsupported
 from converter_lite.formats.mindspore_lite.exporter.common import Lower, axis_of, required
-from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering
 from converter_lite.formats.mindspore_lite.exporter.weights import weight
 from converter_lite.graph import constant, int_attribute, is_constant, text_attribute
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.container import MsQuant
 from converter_lite.formats.mindspore_lite.enums import DataType, QuantType
+from converter_lite.formats.mindspore_lite.exporter.building import Unsupported
 from converter_lite.formats.mindspore_lite.exporter.common import Lower, refuse_whole_numbers, required
-from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering
 from converter_lite.formats.mindspore_lite.exporter.weights import Weight, int8_weight, int32_bias, scaled, weight
 from converter_lite.graph import constant, float_attribute, input_at, int_attribute, is_constant, label, single_consumer
 from converter_lite.quantization.biases import BIAS_LIMIT

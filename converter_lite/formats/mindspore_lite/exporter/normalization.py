@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import DataType, ReduceMode
+from converter_lite.formats.mindspore_lite.exporter.building import Unsupported
 from converter_lite.formats.mindspore_lite.exporter.common import (
     Lower,
     as_image,
@@ -17,7 +18,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
     moved_axes,
     required,
 )
-from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering
 from converter_lite.formats.mindspore_lite.exporter.reduce import reduce_tensor
 from converter_lite.graph import float_attribute, input_at, int_attribute, ints_attribute
 

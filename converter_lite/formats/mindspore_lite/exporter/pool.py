@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import Format, PadMode, QuantType, ReduceMode
+from converter_lite.formats.mindspore_lite.exporter.building import Unsupported
 from converter_lite.formats.mindspore_lite.exporter.common import (
     Lower,
     as_image,
@@ -16,7 +17,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
     required,
     top_bottom_left_right,
 )
-from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering
 from converter_lite.formats.mindspore_lite.exporter.pad import pad_image
 from converter_lite.formats.mindspore_lite.exporter.reduce import reduce
 from converter_lite.graph import int_attribute, ints_attribute, is_read, window_pads

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import ActivationType, DataType, QuantType
+from converter_lite.formats.mindspore_lite.exporter.building import Unsupported
 from converter_lite.formats.mindspore_lite.exporter.common import Lower, activation, required
-from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering
 from converter_lite.formats.mindspore_lite.exporter.weights import coded_reals, coded_weight, weight
 from converter_lite.graph import attribute, input_at, int_attribute, text_attribute
 

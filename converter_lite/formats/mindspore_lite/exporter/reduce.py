@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import DataType, ReduceMode
+from converter_lite.formats.mindspore_lite.exporter.building import Unsupported
 from converter_lite.formats.mindspore_lite.exporter.common import (
     Lower,
     axis_of,
@@ -16,7 +17,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
     refuse_whole_numbers,
     required,
 )
-from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering
 from converter_lite.formats.permutation import Perm
 from converter_lite.graph import input_at, int_attribute, ints_attribute, opset
 

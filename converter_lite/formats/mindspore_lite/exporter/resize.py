@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import CoordinateMode, DataType, Format, NearestMode, ResizeMethod
+from converter_lite.formats.mindspore_lite.exporter.building import Unsupported
 from converter_lite.formats.mindspore_lite.exporter.common import (
     Lower,
     as_image,
@@ -21,7 +22,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
     refuse_whole_numbers,
     required,
 )
-from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering
 from converter_lite.graph import constant, float_attribute, input_at, int_attribute, ints_attribute, text_attribute
 from converter_lite.kernels.interpolation import ROUNDINGS, TRANSFORMS, Filter, nearest, source_positions
 

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.enums import DataType, Format, QuantType
 from converter_lite.formats.mindspore_lite.exporter.arithmetic import expanded
+from converter_lite.formats.mindspore_lite.exporter.building import Unsupported
 from converter_lite.formats.mindspore_lite.exporter.common import (
     Lower,
     as_image,
@@ -18,7 +19,7 @@ from converter_lite.formats.mindspore_lite.exporter.common import (
     required,
     strided_slice,
 )
-from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering
 from converter_lite.formats.permutation import Perm
 from converter_lite.graph import input_at, int_attribute, ints_attribute, is_constant, scalar, text_attribute
 

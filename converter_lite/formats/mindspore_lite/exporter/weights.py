@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from converter_lite.formats.mindspore_lite.container import MsQuant, MsTensor
 from converter_lite.formats.mindspore_lite.encodings import store
 from converter_lite.formats.mindspore_lite.enums import Compression, DataType, QuantType
-from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.exporter.building import Unsupported
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering
 from converter_lite.formats.mindspore_lite.fse import encode_values, estimated_bytes
 from converter_lite.formats.mindspore_lite.options import Compatibility
 from converter_lite.formats.permutation import Perm

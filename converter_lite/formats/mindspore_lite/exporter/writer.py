@@ -15,8 +15,9 @@ from converter_lite.errors import MISFITS, TargetError
 from converter_lite.formats import permutation as pm
 from converter_lite.formats.mindspore_lite.container import MsModel, MsNode, MsTensor, to_bytes
 from converter_lite.formats.mindspore_lite.enums import DataType, Format
+from converter_lite.formats.mindspore_lite.exporter.building import Unsupported
 from converter_lite.formats.mindspore_lite.exporter.common import Lower
-from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering, Unsupported
+from converter_lite.formats.mindspore_lite.exporter.lowering import Lowering
 from converter_lite.formats.mindspore_lite.exporter.table import LOWERINGS
 from converter_lite.formats.mindspore_lite.exporter.types import COPIED, refused_type
 from converter_lite.formats.mindspore_lite.exporter.unsharing import give_each_use_its_weight
